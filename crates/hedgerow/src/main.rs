@@ -1,0 +1,2 @@
+//! The `hedgerow` binary.
+fn main() {}
