@@ -1,2 +1,4 @@
 //! The `hedgerow` binary.
+#![forbid(unsafe_code)]
+
 fn main() {}
