@@ -1,8 +1,8 @@
 //! How long to wait before a worker that keeps failing is started again.
 //!
-//! Invariant: only crashes and failed starts count; each doubles the delay up to the maximum, and
-//! a run of health longer than `reset_after` forgets them all. The first start after health is
-//! immediate. Jitter is an argument, so equal inputs give equal delays.
+//! Invariant: only crashes and failed starts count; each doubles the delay up to the maximum. A
+//! failure after at least `reset_after` of health forgets the earlier ones and costs no delay.
+//! Jitter is an argument, so equal inputs give equal delays.
 
 use std::time::Duration;
 
@@ -37,6 +37,7 @@ impl Backoff {
     pub fn on_failure(&mut self, healthy_for: Duration, jitter: f64) -> Duration {
         if healthy_for >= self.config.reset_after {
             self.failures = 0;
+            return Duration::ZERO;
         }
         self.failures = self.failures.saturating_add(1);
         let doublings = (self.failures - 1).min(31);
@@ -72,7 +73,8 @@ mod tests {
         let delays: Vec<u128> =
             (0..6).map(|_| backoff.on_failure(Duration::ZERO, 0.0).as_millis()).collect();
         assert_eq!(delays, [500, 1_000, 2_000, 4_000, 8_000, 8_000]);
-        assert_eq!(backoff.on_failure(Duration::from_secs(10), 0.0).as_millis(), 500);
+        assert_eq!(backoff.on_failure(Duration::from_secs(10), 0.0), Duration::ZERO);
+        assert_eq!(backoff.on_failure(Duration::ZERO, 0.0).as_millis(), 500);
     }
 
     #[test]

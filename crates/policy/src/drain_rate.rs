@@ -1,12 +1,11 @@
 //! How fast requests leave, and so when a refused client should come back.
 //!
 //! Invariant: the advice is whole seconds from 1 to 30 (RFC 9110, 10.2.3), computed from what was
-//! measured over the last seconds; with nothing measured it is 1.
+//! measured over the last ten seconds. At a standstill it is as long as the standstill has lasted.
 
 use crate::moment::Moment;
-use std::time::Duration;
 
-const SLICE: Duration = Duration::from_secs(1);
+const SLICE_NANOS: u64 = 1_000_000_000;
 const SLICES: u64 = 10;
 const MAX_SECONDS: u64 = 30;
 
@@ -15,7 +14,8 @@ const MAX_SECONDS: u64 = 30;
 pub struct DrainRate {
     counts: [u32; SLICES as usize],
     newest: u64,
-    oldest_seen: Option<u64>,
+    first: Option<u64>,
+    waiting_since: Option<Moment>,
 }
 
 impl DrainRate {
@@ -25,39 +25,40 @@ impl DrainRate {
         DrainRate::default()
     }
 
-    /// One request left its worker.
-    pub fn on_done(&mut self, now: Moment) {
-        let slice = self.advance(now);
-        self.oldest_seen.get_or_insert(slice);
-        let count = &mut self.counts[(slice % SLICES) as usize];
-        *count = count.saturating_add(1);
+    /// A request got its worker.
+    pub fn on_start(&mut self, now: Moment) {
+        self.waiting_since.get_or_insert(now);
     }
 
-    /// Seconds until `ahead` requests have left, from 1 to 30.
+    /// A request left its worker; `others` are still with theirs.
+    pub fn on_done(&mut self, now: Moment, others: bool) {
+        let slice = self.advance(now);
+        self.first.get_or_insert(slice);
+        let count = &mut self.counts[(slice % SLICES) as usize];
+        *count = count.saturating_add(1);
+        self.waiting_since = others.then_some(now);
+    }
+
+    /// Seconds until `ahead` requests and the one that asks have left, from 1 to 30.
     pub fn retry_after(&mut self, now: Moment, ahead: usize) -> u32 {
         let slice = self.advance(now);
         let done: u64 = self.counts.iter().map(|&c| u64::from(c)).sum();
-        if done == 0 {
-            // Never measured: come back soon. Measured before and nothing now: a standstill.
-            return if self.oldest_seen.is_some() { MAX_SECONDS as u32 } else { 1 };
-        }
-        let span = self.oldest_seen.map_or(1, |o| (slice.saturating_sub(o) + 1).min(SLICES));
-        let seconds = (ahead as u64 + 1).saturating_mul(span).div_ceil(done);
+        let seconds = if done == 0 {
+            self.waiting_since.map_or(1, |since| now.since(since).as_secs())
+        } else {
+            let span = self.first.map_or(1, |f| (slice.saturating_sub(f) + 1).min(SLICES));
+            (ahead as u64).saturating_add(1).saturating_mul(span).div_ceil(done)
+        };
         seconds.clamp(1, MAX_SECONDS) as u32
     }
 
     fn advance(&mut self, now: Moment) -> u64 {
-        let slice = now.as_nanos() / SLICE.as_nanos() as u64;
-        if slice > self.newest {
-            let gap = (slice - self.newest).min(SLICES);
-            for step in 1..=gap {
-                self.counts[((self.newest + step) % SLICES) as usize] = 0;
-            }
-            if gap == SLICES {
-                self.counts = Default::default();
-            }
-            self.newest = slice;
+        let slice = now.as_nanos() / SLICE_NANOS;
+        let gap = slice.saturating_sub(self.newest).min(SLICES);
+        for step in 1..=gap {
+            self.counts[((self.newest + step) % SLICES) as usize] = 0;
         }
+        self.newest = self.newest.max(slice);
         self.newest
     }
 }
@@ -71,11 +72,30 @@ mod tests {
         let mut rate = DrainRate::new();
         assert_eq!(rate.retry_after(Moment::from_millis(10), 50), 1);
         for i in 0..20 {
-            rate.on_done(Moment::from_millis(i * 500));
+            rate.on_done(Moment::from_millis(i * 500), true);
         }
-        // Two a second, 9 ahead and this one: five seconds.
+        // Two a second, nine ahead and this one: five seconds.
         assert_eq!(rate.retry_after(Moment::from_millis(9_999), 9), 5);
         assert_eq!(rate.retry_after(Moment::from_millis(9_999), 10_000), 30);
-        assert_eq!(rate.retry_after(Moment::from_millis(60_000), 0), 30);
+    }
+
+    #[test]
+    fn at_a_standstill_the_advice_grows_with_it() {
+        let mut rate = DrainRate::new();
+        rate.on_start(Moment::from_millis(1_000));
+        assert_eq!(rate.retry_after(Moment::from_millis(8_000), 0), 7);
+        assert_eq!(rate.retry_after(Moment::from_millis(90_000), 0), 30);
+        rate.on_done(Moment::from_millis(90_000), false);
+        assert_eq!(rate.retry_after(Moment::from_millis(200_000), 0), 1);
+    }
+
+    #[test]
+    fn old_slices_weigh_nothing() {
+        let mut rate = DrainRate::new();
+        for _ in 0..1_000 {
+            rate.on_done(Moment::from_millis(0), false);
+        }
+        rate.on_done(Moment::from_millis(60_000), false);
+        assert_eq!(rate.retry_after(Moment::from_millis(60_000), 0), 10);
     }
 }

@@ -1,0 +1,202 @@
+//! The bounded line of requests that wait for a worker.
+//!
+//! Invariant: first come, first served among those who still wait; the line is never longer than
+//! its capacity; and nobody's wait exceeds the smaller of the queue timeout and its deadline.
+//! A capacity or a timeout of zero means there is no queue at all: fail fast.
+
+use crate::deadline::Deadline;
+use crate::failure::Phase;
+use crate::moment::Moment;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The bounds of the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueConfig {
+    /// How many may wait. Zero: no queue.
+    pub capacity: usize,
+    /// How long one may wait. Zero: no queue.
+    pub timeout: Duration,
+}
+
+impl QueueConfig {
+    /// No queue: a request that finds no idle worker is refused at once.
+    pub const NONE: QueueConfig = QueueConfig { capacity: 0, timeout: Duration::ZERO };
+
+    /// Whether there is a queue.
+    #[must_use]
+    pub fn enabled(&self) -> bool {
+        self.capacity > 0 && !self.timeout.is_zero()
+    }
+}
+
+/// A place in the queue. Numbers rise with arrival and are never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Ticket(u64);
+
+/// A request that waits: its place and until when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waiting {
+    /// The place.
+    pub ticket: Ticket,
+    /// When the wait ends without a worker.
+    pub until: Moment,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    ticket: Ticket,
+    arrived: Moment,
+    until: Moment,
+}
+
+/// The line itself. See the module's head.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    config: QueueConfig,
+    line: VecDeque<Waiter>,
+    next: u64,
+}
+
+impl Queue {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(config: QueueConfig) -> Queue {
+        Queue { config, line: VecDeque::new(), next: 0 }
+    }
+
+    /// Takes new bounds; those who already wait keep their places and their times.
+    pub fn reconfigure(&mut self, config: QueueConfig) {
+        self.config = config;
+    }
+
+    /// Whether there is a queue at all.
+    #[must_use]
+    pub fn enabled(&self) -> bool {
+        self.config.enabled()
+    }
+
+    /// The bounds in force.
+    #[must_use]
+    pub fn config(&self) -> QueueConfig {
+        self.config
+    }
+
+    /// How many wait.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.line.len()
+    }
+
+    /// Takes a place at the end, or `None` when the queue is full.
+    pub fn on_arrive(&mut self, now: Moment, deadline: Deadline) -> Option<Waiting> {
+        if self.line.len() >= self.config.capacity {
+            self.drop_expired(now);
+        }
+        if self.line.len() >= self.config.capacity {
+            return None;
+        }
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        let until = deadline.within(now, self.config.timeout, Phase::Queue).at;
+        self.line.push_back(Waiter { ticket, arrived: now, until });
+        self.check_invariants();
+        Some(Waiting { ticket, until })
+    }
+
+    /// A worker is free: the first who still waits leaves the line for it, with how long it waited.
+    pub fn on_free(&mut self, now: Moment) -> Option<(Ticket, Duration)> {
+        while let Some(waiter) = self.line.pop_front() {
+            // One that has expired is answered by its own timer, not with a worker.
+            if waiter.until > now {
+                return Some((waiter.ticket, now - waiter.arrived));
+            }
+        }
+        None
+    }
+
+    /// A request gave up its place: its client left, or its time is over. False if it had none.
+    pub fn on_leave(&mut self, ticket: Ticket) -> bool {
+        match self.line.binary_search_by_key(&ticket, |w| w.ticket) {
+            Ok(at) => self.line.remove(at).is_some(),
+            Err(_) => false,
+        }
+    }
+
+    fn drop_expired(&mut self, now: Moment) {
+        self.line.retain(|w| w.until > now);
+    }
+
+    fn check_invariants(&self) {
+        debug_assert!(
+            self.line.iter().zip(self.line.iter().skip(1)).all(|(a, b)| a.ticket < b.ticket),
+            "tickets rise along the line"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ms(n: u64) -> Moment {
+        Moment::from_millis(n)
+    }
+
+    fn queue(capacity: usize, timeout_ms: u64) -> Queue {
+        Queue::new(QueueConfig { capacity, timeout: Duration::from_millis(timeout_ms) })
+    }
+
+    #[test]
+    fn order_is_kept_and_leavers_are_skipped() {
+        let mut q = queue(3, 1_000);
+        let a = q.on_arrive(ms(0), Deadline::NEVER).unwrap().ticket;
+        let b = q.on_arrive(ms(1), Deadline::NEVER).unwrap().ticket;
+        let c = q.on_arrive(ms(2), Deadline::NEVER).unwrap().ticket;
+        assert_eq!(q.on_arrive(ms(3), Deadline::NEVER), None);
+        assert!(q.on_leave(b));
+        assert!(!q.on_leave(b));
+        assert_eq!(q.on_free(ms(10)).unwrap(), (a, Duration::from_millis(10)));
+        assert_eq!(q.on_free(ms(10)).unwrap().0, c);
+        assert_eq!(q.on_free(ms(10)), None);
+        assert_eq!(q.depth(), 0);
+    }
+
+    #[test]
+    fn the_wait_ends_at_the_smaller_of_timeout_and_deadline() {
+        let mut q = queue(2, 100);
+        let early = Deadline::new(ms(30), Phase::Request);
+        assert_eq!(q.on_arrive(ms(0), early).unwrap().until, ms(30));
+        assert_eq!(q.on_arrive(ms(0), Deadline::NEVER).unwrap().until, ms(100));
+        // The first has expired and is passed over; a place is free again.
+        assert!(q.on_arrive(ms(40), Deadline::NEVER).is_some());
+        assert_eq!(q.depth(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn never_over_capacity_never_out_of_order(
+            ops in proptest::collection::vec((0u8..4, 0u64..50), 1..200), capacity in 1usize..6
+        ) {
+            let mut q = queue(capacity, 40);
+            let (mut now, mut known, mut last) = (0, Vec::new(), None);
+            for (op, step) in ops {
+                now += step;
+                match op {
+                    0 | 1 => if let Some(w) = q.on_arrive(ms(now), Deadline::NEVER) {
+                        prop_assert!(w.until <= ms(now) + Duration::from_millis(40));
+                        known.push(w.ticket);
+                    },
+                    2 => if let Some((t, waited)) = q.on_free(ms(now)) {
+                        prop_assert!(last.is_none_or(|l| l < t));
+                        prop_assert!(waited < Duration::from_millis(40));
+                        last = Some(t);
+                    },
+                    _ => if let Some(t) = known.pop() { q.on_leave(t); },
+                }
+                prop_assert!(q.depth() <= capacity);
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! One request as the pool takes it.
+
+use bytes::Bytes;
+use hedgerow_wire::capabilities::Capabilities;
+use std::fs::File;
+use std::sync::Arc;
+
+/// A request body that has been read in full.
+#[derive(Debug)]
+pub enum Body {
+    /// Held in memory.
+    Memory(Bytes),
+    /// Spooled to an unlinked file of this many bytes, read from its start.
+    File(File, u64),
+}
+
+impl Body {
+    /// Bytes in the body.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match self {
+            Body::Memory(bytes) => bytes.len() as u64,
+            Body::File(_, len) => *len,
+        }
+    }
+
+    /// Whether there is no byte in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Writes the request frame once the worker, and so what it understands, is known.
+///
+/// The gateway implements it over its request; the worker's capabilities decide the body's form.
+pub trait Head: Send + Sync {
+    /// Appends the frame to `out`. Says whether the raw body bytes must follow it.
+    ///
+    /// # Errors
+    /// When the request does not fit what this worker understands (the client gets a 413).
+    fn encode(
+        &self,
+        body: &Body,
+        capabilities: Capabilities,
+        out: &mut bytes::BytesMut,
+    ) -> Result<BodyFollows, hedgerow_wire::request::EncodeError>;
+    /// The id the worker must echo.
+    fn id(&self) -> &str;
+}
+
+/// Whether the body's raw bytes follow the request frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BodyFollows {
+    /// The frame holds the body.
+    No,
+    /// The raw bytes must be written after the frame.
+    Yes,
+}
+
+/// A request to be exchanged with a worker.
+pub struct Job {
+    /// Writes the frame.
+    pub head: Arc<dyn Head>,
+    /// The body, read in full.
+    pub body: Body,
+    /// Ends the wait for an answer (the request's own bound; the read timeout is the pool's).
+    pub deadline: hedgerow_policy::Deadline,
+}
