@@ -12,6 +12,7 @@ pub mod backoff;
 pub mod deadline;
 pub mod drain_rate;
 pub mod failure;
+pub mod jitter;
 pub mod moment;
 pub mod observe;
 pub mod pool;

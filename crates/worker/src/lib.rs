@@ -15,7 +15,7 @@ pub mod job;
 pub mod settings;
 pub mod snapshot;
 
-pub use clock::Clock;
 pub use answer::{Answer, Content, Response, Stream, StreamItem};
+pub use clock::Clock;
 pub use job::{Body, Job};
 pub use settings::Settings;

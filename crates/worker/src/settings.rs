@@ -43,8 +43,6 @@ pub struct Settings {
     pub read_timeout: Duration,
     /// Bound on the silence between two chunks of a stream.
     pub stream_idle_timeout: Duration,
-    /// A worker whose resident memory is over this many bytes is replaced between requests; 0: no bound.
-    pub max_rss: u64,
     /// Bytes of an answer read ahead of a slow client before the worker has to wait.
     pub answer_buffer: usize,
     /// Bytes of one worker's output line kept; the rest of the line is dropped.
