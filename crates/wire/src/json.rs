@@ -1,0 +1,172 @@
+//! Writing JSON straight into a buffer.
+//!
+//! The frames we write have a fixed shape and mostly hold text, so there is nothing to gain from a
+//! tree or from a serialiser between: a run of bytes that needs no escape is copied as it is.
+
+use std::fmt::Write as _;
+
+use bytes::{BufMut, BytesMut};
+
+/// What a byte becomes inside a string: 0 for itself, `u` for `\u00xx`, else the letter after `\`.
+const ESCAPE: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        table[byte] = b'u';
+        byte += 1;
+    }
+    table[0x08] = b'b';
+    table[0x09] = b't';
+    table[0x0a] = b'n';
+    table[0x0c] = b'f';
+    table[0x0d] = b'r';
+    table[b'"' as usize] = b'"';
+    table[b'\\' as usize] = b'\\';
+    table
+};
+
+/// An object being written: `{` when made, `}` when ended.
+pub(crate) struct Object<'o> {
+    out: &'o mut BytesMut,
+    empty: bool,
+}
+
+impl<'o> Object<'o> {
+    pub(crate) fn new(out: &'o mut BytesMut) -> Self {
+        out.put_u8(b'{');
+        Self { out, empty: true }
+    }
+
+    fn key(&mut self, key: &str) -> &mut BytesMut {
+        if !std::mem::take(&mut self.empty) {
+            self.out.put_u8(b',');
+        }
+        string(self.out, key);
+        self.out.put_u8(b':');
+        self.out
+    }
+
+    pub(crate) fn text(&mut self, key: &str, value: &str) {
+        string(self.key(key), value);
+    }
+
+    pub(crate) fn number(&mut self, key: &str, value: u64) {
+        number(self.key(key), value);
+    }
+
+    /// A member whose value is whatever `write` appends; it must be one JSON value.
+    pub(crate) fn with<R>(&mut self, key: &str, write: impl FnOnce(&mut BytesMut) -> R) -> R {
+        write(self.key(key))
+    }
+
+    /// The same, under a key in lower case.
+    pub(crate) fn with_lower_key<R>(
+        &mut self,
+        key: &str,
+        write: impl FnOnce(&mut BytesMut) -> R,
+    ) -> R {
+        if !std::mem::take(&mut self.empty) {
+            self.out.put_u8(b',');
+        }
+        self.out.put_u8(b'"');
+        escape_lower(self.out, key);
+        self.out.put_slice(b"\":");
+        write(self.out)
+    }
+
+    pub(crate) fn end(self) {
+        self.out.put_u8(b'}');
+    }
+}
+
+/// Appends a list of strings.
+pub(crate) fn strings<'a>(out: &mut BytesMut, items: impl IntoIterator<Item = &'a str>) {
+    out.put_u8(b'[');
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.put_u8(b',');
+        }
+        string(out, item);
+    }
+    out.put_u8(b']');
+}
+
+/// Appends a number.
+pub(crate) fn number(out: &mut BytesMut, value: u64) {
+    // Writing to a BytesMut fails only when it cannot grow any more, long after a frame's limit.
+    let _ = write!(out, "{value}");
+}
+
+/// Appends a quoted string.
+pub(crate) fn string(out: &mut BytesMut, text: &str) {
+    out.reserve(text.len() + 2);
+    out.put_u8(b'"');
+    escape(out, text);
+    out.put_u8(b'"');
+}
+
+/// Appends what stands between the quotes.
+pub(crate) fn escape(out: &mut BytesMut, text: &str) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let bytes = text.as_bytes();
+    let mut copied = 0;
+    for (index, &byte) in bytes.iter().enumerate() {
+        let letter = ESCAPE[usize::from(byte)];
+        if letter == 0 {
+            continue;
+        }
+        out.put_slice(&bytes[copied..index]);
+        copied = index + 1;
+        if letter == b'u' {
+            let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+            out.put_slice(&[b'\\', b'u', b'0', b'0', digits[0], digits[1]]);
+        } else {
+            out.put_slice(&[b'\\', letter]);
+        }
+    }
+    out.put_slice(&bytes[copied..]);
+}
+
+/// The same in lower case (ASCII letters alone).
+pub(crate) fn escape_lower(out: &mut BytesMut, text: &str) {
+    let from = out.len();
+    escape(out, text);
+    out[from..].make_ascii_lowercase(); // an escape stays what it is: its letters are lower case
+}
+
+/// How many bytes [`escape`] would append.
+pub(crate) fn escaped_len(text: &str) -> usize {
+    let extra = |byte: u8| match ESCAPE[usize::from(byte)] {
+        0 => 0,
+        b'u' => 5,
+        _ => 1,
+    };
+    text.len() + text.bytes().map(extra).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_character_reads_back_as_itself() {
+        let text: String =
+            (0..0x250).filter_map(char::from_u32).chain("\u{2028}🌿".chars()).collect();
+        let mut out = BytesMut::new();
+        string(&mut out, &text);
+        assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
+        assert_eq!(out.len() - 2, escaped_len(&text));
+    }
+
+    #[test]
+    fn objects_have_commas_between_members_only() {
+        let mut out = BytesMut::new();
+        Object::new(&mut out).end();
+        let mut object = Object::new(&mut out);
+        object.text("a", "1");
+        object.number("b", 2);
+        object.with("c", |out| strings(out, ["x", "y"]));
+        object.end();
+        assert_eq!(out, r#"{}{"a":"1","b":2,"c":["x","y"]}"#);
+    }
+}
