@@ -130,8 +130,9 @@ impl Pool {
     }
 
     /// The use of a permit has ended. A permit of a worker that has lost its slot ends that worker.
+    #[expect(clippy::needless_pass_by_value, reason = "a permit is settled once")]
     pub fn settle(&mut self, now: Moment, permit: Permit, outcome: Outcome) {
-        let Permit { worker, .. } = permit;
+        let worker = permit.worker;
         if let Some(at) = self.retiring.iter().position(|(id, _)| *id == worker) {
             let (_, reason) = self.retiring.swap_remove(at);
             self.left(now, outcome);
