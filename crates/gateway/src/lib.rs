@@ -1,1 +1,12 @@
-//! Hedgerow: gateway.
+//! HTTP in: listeners, the request path, and everything that counts, logs or shows it.
+#![forbid(unsafe_code)]
+
+mod access;
+mod events;
+mod finish;
+mod line;
+mod live;
+mod metrics;
+pub mod record;
+mod sink;
+mod wall;

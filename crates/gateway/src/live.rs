@@ -1,0 +1,281 @@
+//! The table of requests in flight.
+//!
+//! Invariant: a request is in the table from its begin to its finish, if there was room; a full
+//! table never refuses a request, it only stops showing it. Each thread enters requests into a
+//! shard of its own, so that begin and finish do not meet on one lock.
+
+use hedgerow_policy::Moment;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Notify;
+
+/// A power of two, and well over the threads a gateway runs.
+const SHARDS: usize = 32;
+/// A worker id that says "none".
+const NO_WORKER: u32 = u32::MAX;
+/// A duration that says "none".
+const NONE: u64 = u64::MAX;
+
+/// Where a request is on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Stage {
+    /// Its body is being read.
+    Receiving,
+    /// It waits for a worker.
+    Queued,
+    /// A worker has it.
+    Working,
+    /// The answer is being written.
+    Sending,
+    /// A stream is being written.
+    Streaming,
+}
+
+impl Stage {
+    const ALL: [Stage; 5] =
+        [Stage::Receiving, Stage::Queued, Stage::Working, Stage::Sending, Stage::Streaming];
+
+    /// The stage as the admin pages spell it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stage::Receiving => "receiving",
+            Stage::Queued => "queued",
+            Stage::Working => "working",
+            Stage::Sending => "sending",
+            Stage::Streaming => "streaming",
+        }
+    }
+}
+
+/// One request in flight. What changes is atomic, so that a snapshot never stops the request.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) trace_id: String,
+    pub(crate) request_id: String,
+    pub(crate) method: http::Method,
+    pub(crate) path: String,
+    pub(crate) remote_addr: IpAddr,
+    pub(crate) protocol: &'static str,
+    pub(crate) received: Moment,
+    /// Stage and its begin in one word, so that no snapshot sees one without the other.
+    stage: AtomicU64,
+    worker: AtomicU32,
+    deadline: AtomicU64,
+    queue_wait: AtomicU64,
+    pub(crate) bytes_in: AtomicU64,
+    pub(crate) bytes_out: AtomicU64,
+    pub(crate) stream_failed: AtomicBool,
+    cancelled: AtomicBool,
+    cancel: Notify,
+}
+
+impl Entry {
+    pub(crate) fn new(start: crate::record::Start) -> Entry {
+        Entry {
+            trace_id: start.trace_id,
+            request_id: start.request_id,
+            method: start.method,
+            path: start.path,
+            remote_addr: start.remote_addr,
+            protocol: start.protocol,
+            received: start.received,
+            stage: AtomicU64::new(pack(Stage::Receiving, start.received)),
+            worker: AtomicU32::new(NO_WORKER),
+            deadline: AtomicU64::new(NONE),
+            queue_wait: AtomicU64::new(NONE),
+            bytes_in: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
+            stream_failed: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
+            cancel: Notify::new(),
+        }
+    }
+
+    pub(crate) fn set_stage(&self, stage: Stage, now: Moment) {
+        self.stage.store(pack(stage, now), Relaxed);
+    }
+
+    pub(crate) fn set_worker(&self, worker: u32) {
+        self.worker.store(worker, Relaxed);
+    }
+
+    pub(crate) fn worker(&self) -> Option<u32> {
+        Some(self.worker.load(Relaxed)).filter(|&id| id != NO_WORKER)
+    }
+
+    pub(crate) fn set_deadline(&self, at: Moment) {
+        self.deadline.store(at.as_nanos(), Relaxed);
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Moment> {
+        Some(self.deadline.load(Relaxed)).filter(|&at| at != NONE).map(Moment::from_nanos)
+    }
+
+    pub(crate) fn set_queue_wait(&self, wait: std::time::Duration) {
+        self.queue_wait.store(u64::try_from(wait.as_nanos()).unwrap_or(NONE - 1), Relaxed);
+    }
+
+    pub(crate) fn queue_wait(&self) -> Option<std::time::Duration> {
+        let wait = Some(self.queue_wait.load(Relaxed)).filter(|&wait| wait != NONE);
+        wait.map(std::time::Duration::from_nanos)
+    }
+
+    /// Stage, and when it began.
+    pub(crate) fn stage(&self) -> (Stage, Moment) {
+        unpack(self.stage.load(Relaxed))
+    }
+
+    fn cancel(&self) {
+        self.cancelled.store(true, std::sync::atomic::Ordering::Release);
+        self.cancel.notify_waiters();
+    }
+
+    /// Returns once somebody has cancelled the request.
+    pub(crate) async fn cancelled(&self) {
+        let notified = self.cancel.notified();
+        tokio::pin!(notified);
+        // Listening begins before the look at the flag, so that no cancel falls between the two.
+        notified.as_mut().enable();
+        if !self.cancelled.load(std::sync::atomic::Ordering::Acquire) {
+            notified.await;
+        }
+    }
+}
+
+/// Three bits of stage, and the moment without its highest three: they are zero for 73 years.
+const fn pack(stage: Stage, since: Moment) -> u64 {
+    since.as_nanos() << 3 | stage as u64
+}
+
+fn unpack(packed: u64) -> (Stage, Moment) {
+    let index = usize::try_from(packed & 7).unwrap_or(0);
+    let stage = Stage::ALL.get(index).copied().unwrap_or(Stage::Receiving);
+    (stage, Moment::from_nanos(packed >> 3))
+}
+
+/// Where an entry sits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    shard: u32,
+    slot: u32,
+}
+
+#[derive(Default)]
+struct Shard {
+    slots: Vec<Option<Arc<Entry>>>,
+    free: Vec<u32>,
+}
+
+/// Kept apart in memory: two threads that use neighbours must not share a cache line.
+#[repr(align(128))]
+#[derive(Default)]
+struct Padded(Mutex<Shard>);
+
+/// The table.
+pub(crate) struct Live {
+    shards: Vec<Padded>,
+    limit: usize,
+    in_flight: AtomicUsize,
+    unlisted: AtomicU64,
+}
+
+impl Live {
+    pub(crate) fn new(limit: usize) -> Live {
+        Live {
+            shards: (0..SHARDS).map(|_| Padded::default()).collect(),
+            limit,
+            in_flight: AtomicUsize::new(0),
+            unlisted: AtomicU64::new(0),
+        }
+    }
+
+    /// Enters a request. `None` where the table is full: it runs, and is not shown.
+    pub(crate) fn enter(&self, entry: &Arc<Entry>) -> Option<Place> {
+        if self.in_flight.fetch_add(1, Relaxed) >= self.limit {
+            self.unlisted.fetch_add(1, Relaxed);
+            return None;
+        }
+        let index = shard_of_thread();
+        let mut shard = lock(self.shards.get(index)?);
+        let slot = match shard.free.pop() {
+            Some(slot) => slot,
+            None => {
+                let slot = u32::try_from(shard.slots.len()).ok()?;
+                shard.slots.push(None);
+                slot
+            }
+        };
+        *shard.slots.get_mut(slot as usize)? = Some(Arc::clone(entry));
+        Some(Place { shard: u32::try_from(index).ok()?, slot })
+    }
+
+    /// Removes a request, by the place it was given.
+    pub(crate) fn leave(&self, place: Option<Place>) {
+        self.in_flight.fetch_sub(1, Relaxed);
+        let Some(place) = place else { return };
+        let Some(shard) = self.shards.get(place.shard as usize) else { return };
+        let mut shard = lock(shard);
+        let gone = shard.slots.get_mut(place.slot as usize).and_then(Option::take);
+        if gone.is_some() {
+            shard.free.push(place.slot);
+        }
+        // The entry is dropped after the lock: freeing memory under it would hold up the others.
+        drop(shard);
+        drop(gone);
+    }
+
+    /// Requests in flight, shown or not.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.load(Relaxed)
+    }
+
+    /// Requests the table could not show, in all.
+    pub(crate) fn unlisted(&self) -> u64 {
+        self.unlisted.load(Relaxed)
+    }
+
+    /// How many the table shows at most.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Up to `most` requests, those longest in flight first.
+    pub(crate) fn snapshot(&self, most: usize) -> Vec<Arc<Entry>> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            all.extend(lock(shard).slots.iter().flatten().cloned());
+        }
+        all.sort_by(|a, b| a.received.cmp(&b.received).then_with(|| a.trace_id.cmp(&b.trace_id)));
+        all.truncate(most);
+        all
+    }
+
+    /// Cancels every request of a trace, and says how many there were.
+    pub(crate) fn cancel(&self, trace_id: &str) -> usize {
+        let mut hit = Vec::new();
+        for shard in &self.shards {
+            let shard = lock(shard);
+            hit.extend(shard.slots.iter().flatten().filter(|e| e.trace_id == trace_id).cloned());
+        }
+        for entry in &hit {
+            entry.cancel();
+        }
+        hit.len()
+    }
+}
+
+/// A poisoned shard is still a table: nothing in it can be half-done.
+fn lock(shard: &Padded) -> std::sync::MutexGuard<'_, Shard> {
+    shard.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The shard of this thread. Threads are numbered as they come.
+fn shard_of_thread() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static MINE: usize = NEXT.fetch_add(1, Relaxed) % SHARDS;
+    }
+    MINE.try_with(|&index| index).unwrap_or(0)
+}

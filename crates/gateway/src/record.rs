@@ -1,0 +1,302 @@
+//! What is written down about a request, from its first line to its last byte.
+//!
+//! Invariant: every request that began is finished exactly once, and its finish is one access
+//! line, one `http.request` event and one step of the counters. An [`Active`] that is dropped
+//! without a word (its task was cancelled, its client left) records itself as `client_closed`.
+//! Nothing here blocks a request: lines go to a bounded buffer, and what does not fit is counted.
+
+use crate::access;
+use crate::finish;
+use crate::live::{Entry, Live, Place};
+use crate::metrics::Metrics;
+use crate::sink::{OpenError, Sink};
+use hedgerow_policy::{Class, Failure, Moment};
+use hedgerow_worker::Clock;
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+pub use crate::live::Stage;
+
+/// The form of the access line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Format {
+    /// One JSON object a line.
+    #[default]
+    Json,
+    /// For people: `remote - method path proto status bytes duration_ms class trace`.
+    Text,
+}
+
+/// What is recorded, and the bounds on it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Whether access lines are written.
+    pub access: bool,
+    /// Their form.
+    pub format: Format,
+    /// The event log's file; none is written where absent.
+    pub event_log: Option<PathBuf>,
+    /// Whether what an application says of itself is masked in lines.
+    pub redact: bool,
+    /// Requests in flight that the admin pages can show at once.
+    pub live_limit: usize,
+    /// Bytes of lines that may wait for the disk, for each of the two logs.
+    pub buffer_limit: usize,
+    /// Longest line, in bytes.
+    pub line_limit: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            access: true,
+            format: Format::Json,
+            event_log: None,
+            redact: false,
+            live_limit: 20_000,
+            buffer_limit: 8 << 20,
+            line_limit: 16 << 10,
+        }
+    }
+}
+
+/// Where lines go, for those who do not want files and standard output.
+#[derive(Default)]
+pub struct Outputs {
+    /// Takes access lines.
+    pub access: Option<Box<dyn Write + Send>>,
+    /// Takes event lines.
+    pub events: Option<Box<dyn Write + Send>>,
+}
+
+/// What is known of a request when its head has been read.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Its trace.
+    pub trace_id: String,
+    /// Its own id.
+    pub request_id: String,
+    /// Its method.
+    pub method: http::Method,
+    /// Its path, without the query.
+    pub path: String,
+    /// Who sent it.
+    pub remote_addr: IpAddr,
+    /// `HTTP/1.1`, `HTTP/2.0`.
+    pub protocol: &'static str,
+    /// When its head was complete.
+    pub received: Moment,
+}
+
+/// How a request ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The status that was sent.
+    pub status: u16,
+    /// The failure, where it ended in one.
+    pub failure: Option<Failure>,
+    /// The kind of stream, where the answer was one.
+    pub stream: Option<&'static str>,
+}
+
+/// Takes down what happens. Clones share everything.
+#[derive(Clone)]
+pub struct Recorder {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) settings: Settings,
+    pub(crate) clock: Clock,
+    pub(crate) live: Live,
+    pub(crate) metrics: Metrics,
+    pub(crate) access: Option<Sink>,
+    pub(crate) events: Option<Sink>,
+}
+
+impl Recorder {
+    /// Opens the logs the settings ask for.
+    ///
+    /// # Errors
+    /// When the event log cannot be opened, or a writer thread cannot be started.
+    pub fn new(settings: Settings, clock: Clock) -> Result<Recorder, OpenError> {
+        let mut outputs = Outputs::default();
+        if settings.access {
+            outputs.access = Some(Box::new(std::io::stdout()));
+        }
+        if let Some(path) = &settings.event_log {
+            outputs.events = Some(Box::new(crate::sink::open(path)?));
+        }
+        Recorder::with_outputs(settings, clock, outputs)
+    }
+
+    /// As [`Recorder::new`], with the outputs given.
+    ///
+    /// # Errors
+    /// When a writer thread cannot be started.
+    pub fn with_outputs(
+        settings: Settings,
+        clock: Clock,
+        outputs: Outputs,
+    ) -> Result<Recorder, OpenError> {
+        let limit = settings.buffer_limit;
+        let access = match outputs.access {
+            Some(to) => Some(Sink::start("access-log", to, limit, None)?),
+            None => None,
+        };
+        let events = match outputs.events {
+            Some(to) => Some(Sink::start("event-log", to, limit, Some(crate::events::dropped))?),
+            None => None,
+        };
+        let live = Live::new(settings.live_limit);
+        let metrics = Metrics::new();
+        Ok(Recorder {
+            inner: Arc::new(Inner { settings, clock, live, metrics, access, events }),
+        })
+    }
+
+    /// A request has begun.
+    #[must_use]
+    pub fn begin(&self, start: Start) -> Active {
+        let entry = Arc::new(Entry::new(start));
+        let place = self.inner.live.enter(&entry);
+        Active { inner: Arc::clone(&self.inner), entry, place, finished: false }
+    }
+
+    /// A stream that had begun broke. The request's status stays what it was.
+    pub fn stream_error(&self, request: &Active, failure: &Failure) {
+        request.entry.stream_failed.store(true, Relaxed);
+        self.inner.metrics.stream_error(failure.class);
+        crate::events::stream_error(&self.inner, &request.entry, failure);
+    }
+
+    /// Something that was no request came in and was refused by the HTTP library.
+    pub fn bad_head(&self, remote_addr: IpAddr, reason: &'static str) {
+        self.inner.metrics.bad_head(reason);
+        crate::events::bad_head(&self.inner, remote_addr, reason);
+    }
+
+    /// A client has connected.
+    pub fn connection_opened(&self) {
+        self.inner.metrics.connection_opened();
+    }
+
+    /// A client's connection has ended.
+    pub fn connection_closed(&self) {
+        self.inner.metrics.connection_closed();
+    }
+
+    /// So many bytes of request bodies are held in memory now.
+    pub fn set_body_memory(&self, bytes: u64) {
+        self.inner.metrics.set_body_memory(bytes);
+    }
+
+    /// A request body went to disk.
+    pub fn spooled(&self) {
+        self.inner.metrics.spooled();
+    }
+
+    /// Opens the event log's file again, so that a log that was moved away is let go.
+    ///
+    /// # Errors
+    /// When the file cannot be opened. The old one is written on.
+    pub fn reopen(&self) -> Result<(), OpenError> {
+        if let (Some(sink), Some(path)) = (&self.inner.events, &self.inner.settings.event_log) {
+            sink.replace(Box::new(crate::sink::open(path)?));
+        }
+        Ok(())
+    }
+
+    /// Writes what is buffered and ends the writers. Lines that come later are ignored. Waits
+    /// for the disk, but for two seconds at most: a reader that stands still must not hold up a
+    /// shutdown. Blocks the thread that calls it.
+    pub fn close(&self) {
+        for sink in [&self.inner.events, &self.inner.access].into_iter().flatten() {
+            sink.close(Duration::from_secs(2));
+        }
+    }
+}
+
+/// A request in flight.
+#[must_use = "a request that is dropped unfinished counts as left by its client"]
+pub struct Active {
+    inner: Arc<Inner>,
+    entry: Arc<Entry>,
+    place: Option<Place>,
+    finished: bool,
+}
+
+impl Active {
+    /// The trace it belongs to.
+    #[must_use]
+    pub fn trace_id(&self) -> &str {
+        &self.entry.trace_id
+    }
+
+    /// Its own id.
+    #[must_use]
+    pub fn request_id(&self) -> &str {
+        &self.entry.request_id
+    }
+
+    /// It is at `stage` from now on.
+    pub fn set_stage(&self, stage: Stage) {
+        self.entry.set_stage(stage, self.inner.clock.now());
+    }
+
+    /// It is with this worker.
+    pub fn set_worker(&self, worker: u32) {
+        self.entry.set_worker(worker);
+    }
+
+    /// It must be done by then.
+    pub fn set_deadline(&self, at: Moment) {
+        self.entry.set_deadline(at);
+    }
+
+    /// It waited so long in the queue.
+    pub fn set_queue_wait(&self, wait: Duration) {
+        self.entry.set_queue_wait(wait);
+    }
+
+    /// More of its body has come.
+    pub fn add_bytes_in(&self, bytes: u64) {
+        self.entry.bytes_in.fetch_add(bytes, Relaxed);
+    }
+
+    /// More of its answer has gone.
+    pub fn add_bytes_out(&self, bytes: u64) {
+        self.entry.bytes_out.fetch_add(bytes, Relaxed);
+    }
+
+    /// Returns once an operator has cancelled the request. May be awaited again and again.
+    pub async fn cancelled(&self) {
+        self.entry.cancelled().await;
+    }
+
+    /// It has ended.
+    #[allow(clippy::needless_pass_by_value, reason = "an outcome belongs to one finish")]
+    pub fn finish(mut self, outcome: Outcome) {
+        self.finished = true;
+        finish::finish(&self.inner, &self.entry, self.place, &outcome);
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        let failure = Failure::new(
+            Class::ClientClosed,
+            hedgerow_policy::failure::At::Client,
+            "the client closed before the answer was complete",
+        );
+        let outcome = Outcome { status: access::CLIENT_CLOSED, failure: Some(failure), stream: None };
+        finish::finish(&self.inner, &self.entry, self.place, &outcome);
+    }
+}
