@@ -173,7 +173,8 @@ pub(crate) fn millis(out: &mut Vec<u8>, value: Duration) {
     if part == 0 {
         return;
     }
-    let digits = [part / 100, part / 10 % 10, part % 10].map(|d| b'0' + u8::try_from(d).unwrap_or(0));
+    let digits =
+        [part / 100, part / 10 % 10, part % 10].map(|d| b'0' + u8::try_from(d).unwrap_or(0));
     let shown = if digits[2] != b'0' {
         3
     } else if digits[1] != b'0' {

@@ -9,7 +9,7 @@ use crate::access;
 use crate::finish;
 use crate::live::{Entry, Live, Place};
 use crate::metrics::Metrics;
-use crate::sink::{OpenError, Sink};
+use crate::sink::Sink;
 use hedgerow_policy::{Class, Failure, Moment};
 use hedgerow_worker::Clock;
 use std::io::Write;
@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 pub use crate::live::Stage;
+pub use crate::sink::OpenError;
 
 /// The form of the access line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -154,9 +155,7 @@ impl Recorder {
         };
         let live = Live::new(settings.live_limit);
         let metrics = Metrics::new();
-        Ok(Recorder {
-            inner: Arc::new(Inner { settings, clock, live, metrics, access, events }),
-        })
+        Ok(Recorder { inner: Arc::new(Inner { settings, clock, live, metrics, access, events }) })
     }
 
     /// A request has begun.
@@ -296,7 +295,8 @@ impl Drop for Active {
             hedgerow_policy::failure::At::Client,
             "the client closed before the answer was complete",
         );
-        let outcome = Outcome { status: access::CLIENT_CLOSED, failure: Some(failure), stream: None };
+        let outcome =
+            Outcome { status: access::CLIENT_CLOSED, failure: Some(failure), stream: None };
         finish::finish(&self.inner, &self.entry, self.place, &outcome);
     }
 }

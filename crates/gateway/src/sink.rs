@@ -263,9 +263,10 @@ impl Work<'_> {
     /// sink is closing, because a disk that refuses must not hold up the shutdown.
     fn rest(&mut self) -> Result<bool, Gone> {
         let state = self.shared.lock();
-        let wait = self.shared.wake.wait_timeout_while(state, REST, |state| {
-            !state.closing && state.replacement.is_none()
-        });
+        let wait = self
+            .shared
+            .wake
+            .wait_timeout_while(state, REST, |state| !state.closing && state.replacement.is_none());
         let mut state = wait.unwrap_or_else(PoisonError::into_inner).0;
         if state.closing {
             return Err(Gone);
