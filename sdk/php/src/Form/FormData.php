@@ -1,0 +1,116 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Hedgerow\Form;
+
+use Hedgerow\Worker\Envelope;
+use Hedgerow\Worker\Incoming;
+
+/**
+ * What a form holds: fields and files. Names with brackets nest exactly as PHP's own parser nests them,
+ * because PHP's own parser does it. The temporary files are removed by `clear`.
+ */
+final class FormData
+{
+    /** @var list<array{string, string}> */
+    private array $fields = [];
+    /** @var list<UploadedFile> */
+    private array $files = [];
+    /** @var array<array-key, mixed> the fields of an urlencoded body */
+    private array $decoded = [];
+
+    /**
+     * Reads the form of a request into this object. False when the request carries none.
+     *
+     * @param array<string, mixed> $envelope
+     */
+    public function read(array $envelope, Incoming $incoming, Limits $limits = new Limits()): bool
+    {
+        $type = Envelope::header($envelope, 'content-type');
+        if (strncasecmp($type, 'multipart/form-data', 19) === 0) {
+            Multipart::parse($incoming->reader(), $type, $this, $limits);
+            return true;
+        }
+        if (strncasecmp($type, 'application/x-www-form-urlencoded', 33) === 0) {
+            $this->readUrlEncoded($incoming->spool === null ? $incoming->body : (string) stream_get_contents($incoming->spool, -1, 0), $limits);
+            return true;
+        }
+        return false;
+    }
+
+    public function addField(string $name, string $value): void
+    {
+        $this->fields[] = [$name, $value];
+    }
+
+    public function addFile(Part $part): UploadedFile
+    {
+        return $this->files[] = new UploadedFile($part);
+    }
+
+    /** @return array<array-key, mixed> what $_POST would hold */
+    public function fields(): array
+    {
+        return $this->decoded ?: self::nest($this->fields);
+    }
+
+    /**
+     * The files in the shape of their names.
+     *
+     * @param \Closure(UploadedFile): mixed $make
+     * @return array<array-key, mixed>
+     */
+    public function files(\Closure $make): array
+    {
+        return self::nest(array_map(static fn (UploadedFile $file): array => [$file->part->name, $make($file)], $this->files));
+    }
+
+    /** @return list<array{name: string, filename: string, type: string, size: int, path: string}> */
+    public function entries(): array
+    {
+        $entries = [];
+        foreach ($this->files as $file) {
+            if ($file->path !== '') {
+                $entries[] = $file->entry();
+            }
+        }
+        return $entries;
+    }
+
+    public function clear(): void
+    {
+        foreach ($this->files as $file) {
+            $file->remove();
+        }
+        $this->files = $this->fields = $this->decoded = [];
+    }
+
+    private function readUrlEncoded(string $body, Limits $limits): void
+    {
+        if (substr_count($body, '&') >= $limits->fields) {
+            throw BadForm::tooLarge("more than {$limits->fields} fields");
+        }
+        parse_str($body, $this->decoded);
+    }
+
+    /**
+     * @param list<array{string, mixed}> $pairs
+     * @return array<array-key, mixed>
+     */
+    private static function nest(array $pairs): array
+    {
+        if ($pairs === []) {
+            return [];
+        }
+        $query = '';
+        foreach ($pairs as $index => [$name]) {
+            $query .= '&' . rawurlencode($name) . '=' . $index;
+        }
+        parse_str(substr($query, 1), $tree);
+        array_walk_recursive($tree, static function (mixed &$leaf) use ($pairs): void {
+            $leaf = $pairs[(int) $leaf][1];
+        });
+        return $tree;
+    }
+}

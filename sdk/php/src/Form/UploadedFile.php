@@ -1,0 +1,68 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Hedgerow\Form;
+
+/**
+ * One file of a form, in a temporary file that lives as long as the request. A file input that the user left
+ * empty has no path.
+ */
+final class UploadedFile
+{
+    public string $path = '';
+    public int $size = 0;
+    /** @var resource|null */
+    private mixed $handle = null;
+
+    public function __construct(public readonly Part $part)
+    {
+        if ($part->filename === '') {
+            return;
+        }
+        $directory = (string) ini_get('upload_tmp_dir') ?: sys_get_temp_dir();
+        $path = @tempnam($directory, 'hedgerow-upload-');
+        $handle = $path === false ? false : @fopen($path, 'wb');
+        if ($handle === false) {
+            throw new \RuntimeException('no temporary file for an upload can be made');
+        }
+        $this->path = $path;
+        $this->handle = $handle;
+    }
+
+    public function write(string $bytes): void
+    {
+        $this->size += strlen($bytes);
+        if ($this->handle !== null && @fwrite($this->handle, $bytes) !== strlen($bytes)) {
+            throw new \RuntimeException('the temporary directory has no room for an upload');
+        }
+    }
+
+    public function done(): void
+    {
+        if ($this->handle !== null) {
+            fclose($this->handle);
+            $this->handle = null;
+        }
+    }
+
+    public function remove(): void
+    {
+        $this->done();
+        if ($this->path !== '' && is_file($this->path)) {
+            @unlink($this->path);
+        }
+    }
+
+    /** @return array{name: string, filename: string, type: string, size: int, path: string} */
+    public function entry(): array
+    {
+        return [
+            'name' => $this->part->name,
+            'filename' => (string) $this->part->filename,
+            'type' => $this->part->type,
+            'size' => $this->size,
+            'path' => $this->path,
+        ];
+    }
+}
