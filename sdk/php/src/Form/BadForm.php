@@ -12,6 +12,11 @@ final class BadForm extends \RuntimeException
         parent::__construct($message);
     }
 
+    public function reason(): string
+    {
+        return $this->status === 413 ? 'Content Too Large' : 'Bad Request';
+    }
+
     public static function tooLarge(string $message): self
     {
         return new self($message, 413);
