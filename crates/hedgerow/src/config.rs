@@ -1,8 +1,112 @@
-//! The configuration, resolved: plain values, every default filled in.
+//! The configuration: flag before environment before file before default, checked as a whole.
 //!
 //! Promise: what [`Config`] holds has been validated; nobody behind it parses, defaults or checks
-//! again. The raw document with its places lives in the modules below.
+//! again. One run reports every error, each with its place and with what to write instead.
+//!
+//! The way of a value: `file` defines every key once; `field` reads the document by it; `resolve`
+//! gives the values their meaning and finds contradictions; `check` looks at the machine; `lint`
+//! warns. [`keys`] derives the flags and variables, [`reference`] the documentation.
 
+mod check;
+mod field;
+mod file;
+pub mod keys;
+mod lint;
+pub mod machine;
 mod model;
+pub mod reference;
+mod report;
+mod resolve;
+mod sources;
+mod value;
 
+use field::{Printer, Reader, Section as _, Table};
+use lint::Linter;
+use machine::{Machine, ThisMachine};
 pub use model::*;
+pub use report::{Place, Problem, Report, Severity, Source};
+use resolve::Resolver;
+pub use sources::Sources;
+pub(crate) use value::duration;
+
+/// The file that is used when none is named and it exists.
+pub const DEFAULT_FILE: &str = "hedgerow.toml";
+
+/// A configuration that can be used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// What is useless or risky; no errors.
+    pub warnings: Report,
+}
+
+/// What reading gave, good or bad.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// The configuration; only to be used if the report has no errors.
+    pub config: Config,
+    /// Errors and warnings.
+    pub report: Report,
+    /// The effective configuration as TOML, with the origin of each value; secrets are masked.
+    pub effective: String,
+}
+
+impl Config {
+    /// Reads the configuration that the command line names. May be called again for a reload.
+    ///
+    /// # Errors
+    /// The report of everything that cannot work; the exit code for it is 2.
+    pub fn load(arguments: &crate::cli::ConfigArguments) -> Result<Loaded, Report> {
+        let reading = read(&Sources::gather(arguments)?, &ThisMachine);
+        if reading.report.has_errors() {
+            return Err(reading.report);
+        }
+        Ok(Loaded { config: reading.config, warnings: reading.report })
+    }
+}
+
+/// Reads a configuration. Looks at nothing but its arguments.
+#[must_use]
+pub fn read(sources: &Sources, machine: &dyn Machine) -> Reading {
+    let (name, text) = sources.file.clone().unwrap_or_default();
+    let mut problems = Vec::new();
+    let mut document = sources::parse(&text, &mut problems);
+    let broken = !problems.is_empty();
+    let expanded = sources::expand(&mut document, &sources.environment, &mut problems);
+    let overrides = sources::overrides(sources, &document, &mut problems);
+    let mut reader = Reader::new(overrides, expanded, problems);
+    let root = Table::new(String::new(), Place::Default, Some(&document));
+    let document: file::Document = reader.section(root);
+
+    let mut resolver = Resolver { sources, machine, problems: Vec::new() };
+    let config = resolver.config(&document);
+    resolver.machine_has(&document, &config);
+    let mut linter = Linter { document: &document, config: &config, warnings: Vec::new() };
+    linter.all(&reader.changed);
+
+    let mut problems = reader.problems;
+    // After a syntax error whole sections may be missing: what follows from that is noise.
+    if !broken {
+        problems.extend(resolver.problems);
+        problems.extend(linter.warnings);
+    }
+    let source = Source { name, text: hide(text, &reader.secrets) };
+    let mut printer = Printer::new(&source);
+    document.print(&mut printer);
+    let effective = printer.finish();
+    let mut report = Report { source, problems };
+    report.sort();
+    Reading { config, report, effective }
+}
+
+/// Replaces secrets by as many `*`, so that a caret under the line still points at the right place.
+fn hide(text: String, secrets: &[std::ops::Range<usize>]) -> String {
+    let mut bytes = text.into_bytes();
+    for secret in secrets {
+        let hidden = bytes.get_mut(secret.clone()).unwrap_or_default();
+        hidden.iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b'*');
+    }
+    // Spans of values lie on character borders, so this never changes anything.
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -4,4 +4,5 @@
 //! flags into one [`config::Config`] or a report that says what is wrong and where.
 #![forbid(unsafe_code)]
 
+pub mod cli;
 pub mod config;

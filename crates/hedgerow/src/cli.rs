@@ -1,0 +1,282 @@
+//! The command line: arguments in, one [`Command`] out. Nothing is run or opened here.
+//!
+//! Every key of the configuration is a flag of `serve` and `check`; the flags come from the
+//! registry, so they cannot differ from the file.
+
+mod check;
+mod grammar;
+mod values;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use check::{Outcome, check};
+pub use values::Unit;
+
+/// What the user asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Run the gateway.
+    Serve(ConfigArguments),
+    /// Validate the configuration.
+    Check(CheckArguments),
+    /// Run everything in one process tree, with nothing else needed.
+    Demo {
+        /// Port for clients; the admin listener has this plus 1000.
+        port: u16,
+    },
+    /// Work out a hedge from measured durations.
+    PlanHedge(PlanHedge),
+    /// Replay an incident.
+    Drill(Drill),
+    /// Name the drills.
+    DrillList,
+    /// Tell the story of one request.
+    Explain {
+        /// Its trace id.
+        trace_id: String,
+        /// The event log to read; `None`: the one of the configuration.
+        event_log: Option<PathBuf>,
+    },
+    /// Run the conformance suite against a worker program.
+    Conform {
+        /// The program and its arguments, at least one word.
+        command: Vec<String>,
+    },
+    /// Print a page made from the program itself.
+    Docs(Page),
+    /// Print the version.
+    Version,
+}
+
+/// Where the configuration comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConfigArguments {
+    /// The file that was named; `None`: `hedgerow.toml` if it is there.
+    pub file: Option<PathBuf>,
+    /// Flags of keys in order: the name without hyphens, and the value.
+    pub flags: Vec<(String, String)>,
+}
+
+/// `hedgerow check`
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckArguments {
+    /// Where the configuration comes from.
+    pub config: ConfigArguments,
+    /// Whether to show the effective configuration.
+    pub print: bool,
+    /// Whether warnings count as errors.
+    pub strict: bool,
+}
+
+/// `hedgerow plan hedge`
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanHedge {
+    /// One duration a line.
+    pub file: PathBuf,
+    /// Unit of the numbers in the file and of bare numbers in `at`.
+    pub unit: Unit,
+    /// Thresholds to work out; empty: the program chooses.
+    pub at: Vec<Duration>,
+    /// Quantile to improve, above 0 and below 1.
+    pub target: f64,
+    /// Extra calls for each call, 0 to 1.
+    pub budget: f64,
+    /// Calls that one build waits for; `None`: not asked about.
+    pub fan_out: Option<u32>,
+    /// Cost of one call; `None`: not asked about.
+    pub cost: Option<f64>,
+    /// Where to draw the curve.
+    pub svg: Option<PathBuf>,
+    /// Whether to print JSON.
+    pub json: bool,
+}
+
+/// `hedgerow drill NAME`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drill {
+    /// Name of the drill.
+    pub name: String,
+    /// Policies to compare; empty: all.
+    pub policies: Vec<String>,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Where to write the seconds as CSV.
+    pub csv: Option<PathBuf>,
+    /// Where to draw them.
+    pub svg: Option<PathBuf>,
+    /// Whether to print JSON.
+    pub json: bool,
+    /// Changes to the model.
+    pub model: DrillModel,
+}
+
+/// Flags of the drill's model; `None`: the drill's own figure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DrillModel {
+    /// Requests a second that the database serves.
+    pub mu: Option<f64>,
+    /// How long the cache stalls.
+    pub stall: Option<Duration>,
+    /// Requests a second.
+    pub rate: Option<f64>,
+    /// Number of keys.
+    pub keys: Option<u64>,
+    /// How long a cached value lives.
+    pub ttl: Option<Duration>,
+    /// How long the breaker stays open.
+    pub open: Option<Duration>,
+    /// Length of the drill.
+    pub duration: Option<Duration>,
+}
+
+/// A page made from the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// `docs/configuration.md`
+    Configuration,
+    /// Every key with its flag and variable.
+    Keys,
+}
+
+impl Page {
+    /// The text of the page.
+    #[must_use]
+    pub fn text(self) -> String {
+        match self {
+            Self::Configuration => crate::config::reference::markdown(),
+            Self::Keys => crate::config::reference::key_list(),
+        }
+    }
+}
+
+/// There is nothing to run: print the text and leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leave {
+    /// 0 for help that was asked for, 2 for bad usage.
+    pub code: u8,
+    /// What to print: on standard output for code 0, else on standard error.
+    pub text: String,
+}
+
+/// Reads the arguments, the program's name first.
+///
+/// # Errors
+/// Help that was asked for, or bad usage.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Leave> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let matches = grammar::grammar(&arguments).try_get_matches_from(&arguments);
+    let matches = matches.map_err(|error| Leave {
+        code: u8::try_from(error.exit_code()).unwrap_or(2),
+        text: error.render().to_string(),
+    })?;
+    Ok(grammar::command(&matches))
+}
+
+/// The line of `hedgerow version`.
+#[must_use]
+pub fn version() -> String {
+    format!("hedgerow {}\n", env!("CARGO_PKG_VERSION"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Command, Leave> {
+        super::parse(line.split(' ').map(OsString::from))
+    }
+
+    fn serve(line: &str) -> ConfigArguments {
+        match parse(line) {
+            Ok(Command::Serve(arguments)) => arguments,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_grammar_is_sound() {
+        grammar::grammar(&[]).debug_assert();
+    }
+
+    #[test]
+    fn keys_are_flags() {
+        let given = serve("hedgerow serve --worker-read-timeout-ms 3000 --server-listen=[::1]:1");
+        let flag = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let expected = [flag("worker-read-timeout-ms", "3000"), flag("server-listen", "[::1]:1")];
+        assert_eq!(given.flags, expected);
+        assert_eq!(given.file, None);
+    }
+
+    #[test]
+    fn the_last_flag_comes_last() {
+        let given = serve("hedgerow serve --log-access true --php-bin x --log-access false");
+        let names: Vec<_> =
+            given.flags.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(names, ["log-access=true", "php-bin=x", "log-access=false"]);
+    }
+
+    #[test]
+    fn values_may_begin_with_a_hyphen() {
+        let given = serve("hedgerow serve --worker-queue-capacity -1 --php-args -d,x=1 a.toml");
+        assert_eq!(given.flags[0].1, "-1");
+        assert_eq!(given.flags[1].1, "-d,x=1");
+        assert_eq!(given.file, Some("a.toml".into()));
+    }
+
+    #[test]
+    fn upstreams_have_flags_by_name() {
+        let given = serve("hedgerow serve --upstream-my-api-hedge-after-ms 100");
+        assert_eq!(given.flags[0].0, "upstream-my-api-hedge-after-ms");
+    }
+
+    #[test]
+    fn an_unknown_flag_leaves_with_a_suggestion() {
+        let leave = parse("hedgerow serve --worker-read-timout-ms 3000").expect_err("unknown");
+        assert_eq!(leave.code, 2);
+        assert!(leave.text.contains("--worker-read-timeout-ms"), "{}", leave.text);
+    }
+
+    #[test]
+    fn a_bare_file_is_the_configuration() {
+        assert_eq!(serve("hedgerow serve x.toml").file, Some("x.toml".into()));
+        assert_eq!(serve("hedgerow serve -c x").file, Some("x".into()));
+        assert!(parse("hedgerow serve x.json").is_err());
+        assert!(parse("hedgerow serve x.toml -c y.toml").is_err());
+    }
+
+    #[test]
+    fn every_other_command() {
+        assert_eq!(parse("hedgerow version"), Ok(Command::Version));
+        assert_eq!(parse("hedgerow demo"), Ok(Command::Demo { port: 8080 }));
+        assert!(parse("hedgerow demo --port 65000").is_err());
+        assert_eq!(parse("hedgerow drill list"), Ok(Command::DrillList));
+        assert_eq!(parse("hedgerow docs configuration"), Ok(Command::Docs(Page::Configuration)));
+        let conform = Command::Conform { command: vec!["php".into(), "-d".into(), "x".into()] };
+        assert_eq!(parse("hedgerow conform -- php -d x"), Ok(conform));
+        let explain = Command::Explain { trace_id: "abc".into(), event_log: Some("e".into()) };
+        assert_eq!(parse("hedgerow explain abc --event-log e"), Ok(explain));
+        assert!(parse("hedgerow conform").is_err());
+    }
+
+    #[test]
+    fn plan_and_drill() {
+        let line = "hedgerow plan hedge f --unit ms --at 100s --at 250 --target p99.9 --budget 5% --fan-out 5";
+        let Ok(Command::PlanHedge(plan)) = parse(line) else { panic!() };
+        assert_eq!(plan.at, [Duration::from_secs(100), Duration::from_millis(250)]);
+        assert!((plan.target - 0.999).abs() < 1e-9 && (plan.budget - 0.05).abs() < 1e-9);
+        assert_eq!((plan.fan_out, plan.cost), (Some(5), None));
+        let line = "hedgerow drill cache-stall --policy a,b --seed 7 --stall 6s --mu 400";
+        let Ok(Command::Drill(drill)) = parse(line) else { panic!() };
+        assert_eq!(drill.policies, ["a", "b"]);
+        assert_eq!((drill.seed, drill.model.stall), (7, Some(Duration::from_secs(6))));
+    }
+
+    #[test]
+    fn help_is_not_an_error() {
+        assert_eq!(parse("hedgerow --help").map_err(|leave| leave.code), Err(0));
+        assert_eq!(parse("hedgerow help serve").map_err(|leave| leave.code), Err(0));
+        assert_eq!(parse("hedgerow").map_err(|leave| leave.code), Err(2));
+    }
+}

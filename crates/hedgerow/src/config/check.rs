@@ -1,0 +1,108 @@
+//! What the machine must have: files, folders, programs. Said before anything is started.
+
+use std::path::{Path, PathBuf};
+
+use super::file::Document;
+use super::model::{Config, RouteTarget};
+use super::report::Place;
+use super::resolve::{Resolver, blame};
+
+impl Resolver<'_> {
+    /// Looks for everything the configuration names.
+    pub(super) fn machine_has(&mut self, document: &Document, config: &Config) {
+        if let (Some(tls), Some(sub)) = (&config.server.tls, &document.server.inner.tls) {
+            let (cert, key) = (sub.inner.cert.as_ref(), sub.inner.key.as_ref());
+            for (name, path, set) in [("cert", &tls.cert, cert), ("key", &tls.key, key)] {
+                let place = set.map_or(&sub.place, |set| &set.place);
+                self.file(&format!("server.tls.{name}"), path, place);
+            }
+        }
+        let worker = &document.worker.inner;
+        let mut base = self.machine.working_dir();
+        if let (Some(cwd), Some(set)) = (&config.worker.cwd, &worker.cwd) {
+            base.clone_from(cwd);
+            self.dir("worker.cwd", cwd, &set.place);
+        }
+        let php = &document.php.inner;
+        if let Some(app) = &config.php.app {
+            self.file("php.app", app, &php.app.place);
+        }
+        if let (Some(script), Some(set)) = (&config.php.worker, &php.worker) {
+            self.file("php.worker", script, &set.place);
+        }
+        if let Some(program) = config.worker.command.first() {
+            let (key, place) = match &config.php.app {
+                Some(_) => ("php.bin", blame([&php.bin.place, &php.app.place])),
+                None => ("worker.command", worker.command.place.clone()),
+            };
+            self.program(key, program, &base, config, &place);
+        }
+        if let (Some(dir), Some(set)) = (&config.worker.socket_dir, &worker.socket_dir) {
+            // It is made if only it is missing itself.
+            let exists = self.machine.is_dir(dir);
+            if !exists && !dir.parent().is_some_and(|parent| self.machine.is_dir(parent)) {
+                self.dir("worker.socket_dir", dir, &set.place);
+            }
+        }
+        let log = &document.log.inner.event_log;
+        self.parent("log.event_log", config.log.event_log.as_deref(), &log.place);
+        let journal = &document.cache.inner.journal.inner.file;
+        self.parent("cache.journal.file", config.cache.journal.file.as_deref(), &journal.place);
+        if let Some(root) = config.plan.fixture_root.as_ref().filter(|_| config.plan.allow_fixtures)
+        {
+            self.dir("plan.fixture_root", root, &document.plan.inner.fixture_root.place);
+        }
+        for (route, sub) in config.routes.iter().zip(&document.route.0) {
+            if let (RouteTarget::Static(root), Some(set)) = (&route.to, &sub.inner.root) {
+                self.dir("route.root", root, &set.place);
+            }
+        }
+    }
+
+    fn file(&mut self, key: &str, path: &Path, place: &Place) {
+        if !self.machine.is_file(path) {
+            let message = format!("`{key}`: there is no file {}", path.display());
+            self.error(place, message, "check the path");
+        }
+    }
+
+    fn dir(&mut self, key: &str, path: &Path, place: &Place) {
+        if !self.machine.is_dir(path) {
+            let message = format!("`{key}`: there is no folder {}", path.display());
+            self.error(place, message, "create it, or name another");
+        }
+    }
+
+    fn parent(&mut self, key: &str, path: Option<&Path>, place: &Place) {
+        let Some(path) = path.map(|path| self.absolute(path)) else { return };
+        if let Some(parent) = path.parent().filter(|_| !self.machine.is_dir(&path)) {
+            self.dir(key, parent, place);
+        } else {
+            let message = format!("`{key}`: {} is a folder", path.display());
+            self.error(place, message, "name a file");
+        }
+    }
+
+    fn program(&mut self, key: &str, name: &str, base: &Path, config: &Config, place: &Place) {
+        let found = |path: PathBuf| self.machine.is_program(&path);
+        if name.contains('/') {
+            let path = base.join(name);
+            if !found(path.clone()) {
+                let message = format!("`{key}`: there is no program {}", path.display());
+                self.error(place, message, "check the path, and that the file may be executed");
+            }
+            return;
+        }
+        let path = config.worker.env.get("PATH").or_else(|| self.sources.environment.get("PATH"));
+        let path = path.map_or("/usr/bin:/bin", String::as_str);
+        if !path.split(':').any(|dir| found(base.join(dir).join(name))) {
+            let message = format!("`{key}`: there is no program {name:?} in PATH");
+            let advice = if key == "php.bin" {
+                "install PHP, or set php.bin to its path"
+            } else {
+                "install it, or write its whole path"
+            };
+            self.error(place, message, advice);
+        }
+    }
+}
