@@ -1,1 +1,40 @@
-//! Hedgerow: stage.
+//! The actors of a demo, a test or a bench: programs that behave, or misbehave, as they are told.
+//!
+//! The scripted worker speaks the worker contract over [`hedgerow_wire`] as a real process: one
+//! request at a time, blocking, like the PHP worker it stands in for. What a request asks of it is
+//! in its path and query ([`routes`]), so that one program serves every scenario; how it boots is
+//! in its flags ([`args`]).
+//!
+//! Promise: it does nothing by chance. The same requests in the same order get the same answers.
+#![forbid(unsafe_code)]
+
+pub mod args;
+mod boot;
+mod clock;
+mod connection;
+mod reply;
+pub mod routes;
+mod server;
+
+use std::process::ExitCode;
+
+/// Runs the scripted worker until it is ended. `args` are what follows `worker` on the command line.
+///
+/// Exit codes: 1 when its boot was scripted to fail, 2 when it could not start, and whatever a
+/// request asks for.
+pub fn run_worker(args: impl IntoIterator<Item = String>) -> ExitCode {
+    let args = match args::Args::parse(args) {
+        Ok(args) => args,
+        Err(usage) => {
+            eprintln!("hedgerow-stage: {usage}");
+            return ExitCode::from(2);
+        }
+    };
+    match boot::run(args) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("hedgerow-stage: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
