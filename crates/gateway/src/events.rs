@@ -1,15 +1,151 @@
-//! The event log's lines.
+//! The event log's lines: NDJSON, `type` and `ts` first.
+//!
+//! Invariant: a line is built only where an event log is open, and building it touches nothing
+//! but the buffer of the thread. Words of an application go into `error_message`, `error` and
+//! `line`, and into those alone; where the log is to be redacted, all three are masked.
 
+mod pool;
+
+pub(crate) use pool::Processes;
+
+use crate::line::{self, Line};
 use crate::live::Entry;
-use crate::record::Inner;
-use hedgerow_policy::Failure;
+use crate::record::{Inner, Outcome, Recorder};
+use crate::wall::{self, Stamp};
 use hedgerow_policy::observe::{Event, Observer};
-use std::net::IpAddr;
+use hedgerow_policy::{Failure, Moment};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
-pub(crate) fn dropped(_out: &mut Vec<u8>, _count: u64) {}
-pub(crate) fn stream_error(_inner: &Inner, _entry: &Entry, _failure: &Failure) {}
-pub(crate) fn bad_head(_inner: &Inner, _remote: IpAddr, _reason: &'static str) {}
+/// What stands in for words that are not to be written down.
+const MASK: &str = "[redacted]";
 
-impl Observer for crate::record::Recorder {
-    fn on(&self, _event: &Event<'_>) {}
+/// Writes one event. False when it was dropped.
+pub(crate) fn write(inner: &Inner, kind: &str, fields: impl FnOnce(&mut Line<'_>)) -> bool {
+    write_at(inner, kind, None, fields)
+}
+
+fn write_at(
+    inner: &Inner,
+    kind: &str,
+    at: Option<Stamp>,
+    fields: impl FnOnce(&mut Line<'_>),
+) -> bool {
+    let Some(sink) = &inner.events else { return true };
+    let at = at.unwrap_or_else(wall::now);
+    line::with_buffer(|out| {
+        let mut line = Line::event(out, inner.settings.line_limit, kind, at);
+        fields(&mut line);
+        line.end();
+        sink.push(out)
+    })
+}
+
+/// What an application said, as far as it may be written down.
+pub(crate) fn words<'w>(inner: &Inner, said: &'w str) -> &'w str {
+    if inner.settings.redact { MASK } else { said }
+}
+
+/// A request has ended.
+pub(crate) fn request(inner: &Inner, entry: &Entry, end: &Outcome, took: Duration, at: Stamp) {
+    write_at(inner, "http.request", Some(at), |line| {
+        who(line, entry);
+        line.display("remote_addr", &entry.remote_addr);
+        line.str("protocol", entry.protocol);
+        line.num("status", end.status);
+        line.num("bytes_in", entry.bytes_in.load(Relaxed));
+        line.num("bytes_out", entry.bytes_out.load(Relaxed));
+        line.millis("duration_ms", took);
+        if let Some(wait) = entry.queue_wait() {
+            line.millis("queue_wait_ms", wait);
+        }
+        line.opt_num("worker_id", entry.worker());
+        line.opt_str("stream", end.stream);
+        if entry.stream_failed.load(Relaxed) {
+            line.flag("stream_failed", true);
+        }
+        if let Some(failure) = &end.failure {
+            failed(inner, line, failure);
+        }
+    });
+}
+
+/// A stream that had begun broke.
+pub(crate) fn stream_error(inner: &Inner, entry: &Entry, failure: &Failure) {
+    write(inner, "http.stream.error", |line| {
+        who(line, entry);
+        line.millis("duration_ms", inner.clock.now().since(entry.received));
+        line.opt_num("worker_id", entry.worker());
+        failed(inner, line, failure);
+    });
+}
+
+fn who(line: &mut Line<'_>, entry: &Entry) {
+    line.str("trace_id", &entry.trace_id);
+    line.str("request_id", &entry.request_id);
+    line.str("method", entry.method.as_str());
+    line.str("path", &entry.path);
+}
+
+/// The fields of a failure. The message comes last: it may need all the room that is left.
+fn failed(inner: &Inner, line: &mut Line<'_>, failure: &Failure) {
+    line.str("error_class", failure.class.name());
+    line.opt_str("timeout_phase", failure.phase.map(hedgerow_policy::failure::Phase::name));
+    line.opt_num("retry_after_s", failure.retry_after_s);
+    let mut message = failure.message.as_ref();
+    if let Some(report) = &failure.report {
+        line.str("worker_error_class", &report.class);
+        line.opt_str("worker_exception", report.exception.as_deref());
+        message = report.message.as_deref().unwrap_or(message);
+    }
+    line.message("error_message", words(inner, message));
+}
+
+/// Something that was no request came in.
+pub(crate) fn bad_head(inner: &Inner, remote_addr: IpAddr, reason: &str) {
+    write(inner, "http.bad_head", |line| {
+        line.display("remote_addr", &remote_addr);
+        line.str("reason", reason);
+    });
+}
+
+/// The gateway serves.
+pub(crate) fn server_started(inner: &Inner, listen: &[SocketAddr]) {
+    write(inner, "server.started", |line| {
+        let listen: Vec<String> = listen.iter().map(SocketAddr::to_string).collect();
+        line.str("listen", &listen.join(" "));
+        line.str("version", env!("CARGO_PKG_VERSION"));
+        line.num("pid", std::process::id());
+    });
+}
+
+/// The gateway has stopped.
+pub(crate) fn server_stopped(inner: &Inner, reason: &str) {
+    write(inner, "server.stopped", |line| {
+        line.str("reason", reason);
+        line.millis("uptime_ms", inner.clock.now().since(Moment::START));
+    });
+}
+
+/// Somebody did something through the admin listener.
+pub(crate) fn admin_action(inner: &Inner, action: &str, target: &str) {
+    write(inner, "admin.action", |line| {
+        line.str("action", action);
+        line.str("target", target);
+    });
+}
+
+/// Lines were dropped. Written by the log's own thread, once there is room again.
+pub(crate) fn dropped(out: &mut Vec<u8>, count: u64) {
+    let mut line = Line::event(out, 512, "events.dropped", wall::now());
+    line.num("count", count);
+    line.end();
+}
+
+impl Observer for Recorder {
+    fn on(&self, event: &Event<'_>) {
+        self.inner.metrics.pool(event);
+        pool::record(&self.inner, event);
+    }
 }

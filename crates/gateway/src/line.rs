@@ -6,6 +6,7 @@
 
 use crate::wall::Stamp;
 use std::cell::RefCell;
+use std::io::Write as _;
 use std::time::Duration;
 
 /// Room kept free for what closes a line.
@@ -92,6 +93,15 @@ impl<'b> Line<'b> {
         self.out.push(b'"');
     }
 
+    /// Something whose display form is short and needs no escapes: an address.
+    pub(crate) fn display(&mut self, key: &'static str, value: &dyn std::fmt::Display) {
+        if self.key(key, 66) {
+            self.out.push(b'"');
+            display(self.out, value);
+            self.out.push(b'"');
+        }
+    }
+
     /// A string where there is one.
     pub(crate) fn opt_str(&mut self, key: &'static str, value: Option<&str>) {
         if let Some(value) = value {
@@ -147,6 +157,12 @@ pub(crate) fn with_buffer<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let result = write(&mut buffer);
     let _ = BUFFER.try_with(|home| home.replace(buffer));
     result
+}
+
+/// Appends a display form.
+pub(crate) fn display(out: &mut Vec<u8>, value: &dyn std::fmt::Display) {
+    // Writing to memory cannot fail.
+    let _ = write!(out, "{value}");
 }
 
 /// Appends a whole number in decimal.
@@ -242,3 +258,6 @@ fn push_escaped(out: &mut Vec<u8>, c: char) {
     };
     out.extend_from_slice(short);
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,7 +72,11 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(start: crate::record::Start) -> Entry {
+    pub(crate) fn new(mut start: crate::record::Start) -> Entry {
+        // A query may hold what must not be written down; no path has a question mark of its own.
+        if let Some(query) = start.path.find('?') {
+            start.path.truncate(query);
+        }
         Entry {
             trace_id: start.trace_id,
             request_id: start.request_id,

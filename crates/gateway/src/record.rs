@@ -5,15 +5,16 @@
 //! without a word (its task was cancelled, its client left) records itself as `client_closed`.
 //! Nothing here blocks a request: lines go to a bounded buffer, and what does not fit is counted.
 
-use crate::access;
+use crate::events::{self, Processes};
 use crate::finish;
 use crate::live::{Entry, Live, Place};
 use crate::metrics::Metrics;
-use crate::sink::Sink;
+use crate::sink::{self, Sink};
+use crate::wall::{self, Stamp};
 use hedgerow_policy::{Class, Failure, Moment};
 use hedgerow_worker::Clock;
 use std::io::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -117,6 +118,8 @@ pub(crate) struct Inner {
     pub(crate) metrics: Metrics,
     pub(crate) access: Option<Sink>,
     pub(crate) events: Option<Sink>,
+    pub(crate) processes: Processes,
+    pub(crate) started: Stamp,
 }
 
 impl Recorder {
@@ -130,7 +133,7 @@ impl Recorder {
             outputs.access = Some(Box::new(std::io::stdout()));
         }
         if let Some(path) = &settings.event_log {
-            outputs.events = Some(Box::new(crate::sink::open(path)?));
+            outputs.events = Some(Box::new(sink::open(path)?));
         }
         Recorder::with_outputs(settings, clock, outputs)
     }
@@ -150,12 +153,20 @@ impl Recorder {
             None => None,
         };
         let events = match outputs.events {
-            Some(to) => Some(Sink::start("event-log", to, limit, Some(crate::events::dropped))?),
+            Some(to) => Some(Sink::start("event-log", to, limit, Some(events::dropped))?),
             None => None,
         };
-        let live = Live::new(settings.live_limit);
-        let metrics = Metrics::new();
-        Ok(Recorder { inner: Arc::new(Inner { settings, clock, live, metrics, access, events }) })
+        let inner = Inner {
+            live: Live::new(settings.live_limit),
+            metrics: Metrics::new(),
+            processes: Processes::default(),
+            started: wall::now(),
+            settings,
+            clock,
+            access,
+            events,
+        };
+        Ok(Recorder { inner: Arc::new(inner) })
     }
 
     /// A request has begun.
@@ -170,13 +181,13 @@ impl Recorder {
     pub fn stream_error(&self, request: &Active, failure: &Failure) {
         request.entry.stream_failed.store(true, Relaxed);
         self.inner.metrics.stream_error(failure.class);
-        crate::events::stream_error(&self.inner, &request.entry, failure);
+        events::stream_error(&self.inner, &request.entry, failure);
     }
 
     /// Something that was no request came in and was refused by the HTTP library.
     pub fn bad_head(&self, remote_addr: IpAddr, reason: &'static str) {
         self.inner.metrics.bad_head(reason);
-        crate::events::bad_head(&self.inner, remote_addr, reason);
+        events::bad_head(&self.inner, remote_addr, reason);
     }
 
     /// A client has connected.
@@ -199,13 +210,23 @@ impl Recorder {
         self.inner.metrics.spooled();
     }
 
+    /// The gateway serves at these addresses now.
+    pub fn server_started(&self, listen: &[SocketAddr]) {
+        events::server_started(&self.inner, listen);
+    }
+
+    /// The gateway has stopped, for this reason.
+    pub fn server_stopped(&self, reason: &str) {
+        events::server_stopped(&self.inner, reason);
+    }
+
     /// Opens the event log's file again, so that a log that was moved away is let go.
     ///
     /// # Errors
     /// When the file cannot be opened. The old one is written on.
     pub fn reopen(&self) -> Result<(), OpenError> {
         if let (Some(sink), Some(path)) = (&self.inner.events, &self.inner.settings.event_log) {
-            sink.replace(Box::new(crate::sink::open(path)?));
+            sink.replace(Box::new(sink::open(path)?));
         }
         Ok(())
     }
@@ -296,7 +317,10 @@ impl Drop for Active {
             "the client closed before the answer was complete",
         );
         let outcome =
-            Outcome { status: access::CLIENT_CLOSED, failure: Some(failure), stream: None };
+            Outcome { status: finish::CLIENT_CLOSED, failure: Some(failure), stream: None };
         finish::finish(&self.inner, &self.entry, self.place, &outcome);
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -145,6 +145,16 @@ impl Sink {
         self.shared.dropped.load(Relaxed)
     }
 
+    /// Bytes that wait to be written.
+    pub(crate) fn buffered(&self) -> usize {
+        self.shared.lock().filling.len()
+    }
+
+    /// How many bytes may wait.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Writes that failed, in all.
     pub(crate) fn failures(&self) -> u64 {
         self.shared.failures.load(Relaxed)
@@ -268,16 +278,17 @@ impl Work<'_> {
             .wake
             .wait_timeout_while(state, REST, |state| !state.closing && state.replacement.is_none());
         let mut state = wait.unwrap_or_else(PoisonError::into_inner).0;
-        if state.closing {
-            return Err(Gone);
-        }
         match state.replacement.take() {
             Some(target) => {
                 drop(state);
                 self.target = target;
                 Ok(true)
             }
+            None if state.closing => Err(Gone),
             None => Ok(false),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
