@@ -21,7 +21,8 @@ pub enum Answer {
 /// A response: head, and body at once or in pieces.
 #[derive(Debug)]
 pub struct Response {
-    /// Status, headers, and what the worker reports of a failure. Its `body` is moved to `content`.
+    /// Status and headers. Its `body` is moved to `content`; what a worker reports of a failure of
+    /// its own has become a `Failure` and is not here.
     pub head: hedgerow_wire::answer::Response,
     /// The body.
     pub content: Content,

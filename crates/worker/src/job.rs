@@ -1,7 +1,9 @@
 //! One request as the pool takes it.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use hedgerow_policy::Deadline;
 use hedgerow_wire::capabilities::Capabilities;
+use hedgerow_wire::request::{EncodeError, Sent};
 use std::fs::File;
 use std::sync::Arc;
 
@@ -35,7 +37,7 @@ impl Body {
 ///
 /// The gateway implements it over its request; the worker's capabilities decide the body's form.
 pub trait Head: Send + Sync {
-    /// Appends the frame to `out`. Says whether the raw body bytes must follow it.
+    /// Appends the frame to `out`. Says whether the body's raw bytes must follow it.
     ///
     /// # Errors
     /// When the request does not fit what this worker understands (the client gets a 413).
@@ -43,19 +45,10 @@ pub trait Head: Send + Sync {
         &self,
         body: &Body,
         capabilities: Capabilities,
-        out: &mut bytes::BytesMut,
-    ) -> Result<BodyFollows, hedgerow_wire::request::EncodeError>;
+        out: &mut BytesMut,
+    ) -> Result<Sent, EncodeError>;
     /// The id the worker must echo.
     fn id(&self) -> &str;
-}
-
-/// Whether the body's raw bytes follow the request frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BodyFollows {
-    /// The frame holds the body.
-    No,
-    /// The raw bytes must be written after the frame.
-    Yes,
 }
 
 /// A request to be exchanged with a worker.
@@ -65,5 +58,5 @@ pub struct Job {
     /// The body, read in full.
     pub body: Body,
     /// Ends the wait for an answer (the request's own bound; the read timeout is the pool's).
-    pub deadline: hedgerow_policy::Deadline,
+    pub deadline: Deadline,
 }

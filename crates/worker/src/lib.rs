@@ -11,11 +11,22 @@
 
 pub mod answer;
 pub mod clock;
+pub mod guard;
 pub mod job;
+mod output;
+pub mod pool;
+mod process;
+mod readiness;
+mod rss;
 pub mod settings;
 pub mod snapshot;
+mod spawn;
+mod transport;
+mod worker;
 
 pub use answer::{Answer, Content, Response, Stream, StreamItem};
 pub use clock::Clock;
-pub use job::{Body, Job};
+pub use guard::Guard;
+pub use job::{Body, Head, Job};
+pub use pool::{Lease, Pool, PoolError};
 pub use settings::Settings;

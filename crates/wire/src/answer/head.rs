@@ -36,6 +36,9 @@ pub struct WorkerError {
     pub exception: Option<String>,
     /// The message, for the log; without control characters, bounded.
     pub message: Option<String>,
+    /// The worker exits after this answer (`"exiting": true`, beside a reported failure): a fatal
+    /// error, or an application that called exit.
+    pub exiting: bool,
 }
 
 /// The longest message kept, in bytes.
@@ -103,11 +106,13 @@ pub(super) fn early_error(frame: Members<'_>) -> Response {
 
 /// What an error frame of a stream reports.
 pub(crate) fn stream_error(frame: Members<'_>) -> WorkerError {
+    let exiting = frame.exiting();
     let named = some(frame.error_class.into_text().map(|class| name(&class)));
     WorkerError {
         class: named.unwrap_or_else(|| "worker_runtime_error".to_owned()),
         exception: some(frame.exception.into_text().map(|class| name(&class))),
         message: some(frame.error.into_text().map(|text| message(&text))),
+        exiting,
     }
 }
 
@@ -145,7 +150,7 @@ impl Head {
             body_encoding: None,
             worker_error: None,
         };
-        let mut reported = WorkerError::default();
+        let mut reported = WorkerError { exiting: frame.exiting(), ..WorkerError::default() };
         let mut collected = Collected::default();
         match std::mem::take(&mut frame.headers) {
             Value::Absent => {}

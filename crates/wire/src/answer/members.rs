@@ -66,6 +66,8 @@ pub(crate) struct Members<'a> {
     pub(crate) sse_retry: Value<'a>,
     #[serde(borrow)]
     handled: Value<'a>,
+    #[serde(borrow)]
+    exiting: Value<'a>,
 }
 
 impl<'a> Members<'a> {
@@ -81,6 +83,11 @@ impl<'a> Members<'a> {
 
     pub(crate) fn capabilities(&self) -> Option<Capabilities> {
         loose::capabilities(&self.capabilities)
+    }
+
+    /// The worker says that it exits after this answer.
+    pub(crate) fn exiting(&self) -> bool {
+        self.exiting == Value::Bool(true)
     }
 
     /// A dispatch result has no mode and no status, but says whether it was handled.

@@ -1,0 +1,5 @@
+//! How one request and its answer travel to a worker and back. One file a kind.
+
+mod connection;
+pub(crate) mod frames;
+mod reading;

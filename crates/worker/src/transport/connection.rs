@@ -1,0 +1,182 @@
+//! One connection to a worker: connect, write a request, read frames.
+//!
+//! Invariant: a connection is used for one exchange at a time, and one whose exchange did not end
+//! exactly at the end of an answer is closed, never kept.
+
+use crate::clock::Clock;
+use crate::job::Body;
+use crate::worker::Worker;
+use bytes::{Bytes, BytesMut};
+use hedgerow_policy::failure::{At, Phase};
+use hedgerow_policy::{Class, Deadline, Failure, Moment};
+use hedgerow_wire::frame;
+use std::io;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+/// Bytes of a body written, and of an answer read, at once.
+pub(super) const PIECE: usize = 64 << 10;
+
+pub(super) struct Connection {
+    stream: UnixStream,
+    pub(super) held: BytesMut,
+    clock: Clock,
+}
+
+/// The exchange broke at the worker's side.
+pub(super) fn broken(what: &str, error: &io::Error) -> Failure {
+    Failure::new(Class::TransportError, At::Worker, format!("{what}: {error}"))
+}
+
+fn closed() -> Failure {
+    let text = "the worker closed the connection before its answer was complete";
+    Failure::new(Class::TransportError, At::Worker, text)
+}
+
+/// A bound was reached.
+pub(super) fn timed_out(deadline: Deadline) -> Failure {
+    let text = match deadline.phase {
+        Phase::Connect => "the worker's socket did not accept in time",
+        Phase::Read => "the worker did not answer within the read timeout",
+        Phase::Request => "no answer within the request timeout",
+        Phase::Queue => "waited in the queue and no worker came in time",
+    };
+    Failure::new(Class::Timeout, At::Worker, text).in_phase(deadline.phase)
+}
+
+impl Connection {
+    /// The kept connection if it is still open, else a new one. A failure here is unsent: not a
+    /// byte of the request has been written.
+    pub(super) async fn open(
+        worker: &Worker,
+        clock: Clock,
+        bound: Deadline,
+    ) -> Result<Connection, Failure> {
+        if let Some(stream) = worker.take_kept()
+            && still_open(&stream)
+        {
+            return Ok(Connection { stream, held: BytesMut::new(), clock });
+        }
+        let limit = bound.within(clock.now(), worker.settings.connect_timeout, Phase::Connect);
+        match clock.until(limit.at, UnixStream::connect(&worker.socket)).await {
+            Some(Ok(stream)) => Ok(Connection { stream, held: BytesMut::new(), clock }),
+            Some(Err(error)) => Err(broken("connect to the worker's socket", &error).unsent()),
+            None => Err(timed_out(limit).unsent()),
+        }
+    }
+
+    /// Writes the frame, and the raw body after it where `raw`. Each piece must be taken within
+    /// the read timeout.
+    pub(super) async fn send(
+        &mut self,
+        frame: &[u8],
+        raw: bool,
+        body: Body,
+        settings: &crate::Settings,
+    ) -> Result<(), Failure> {
+        self.write(frame, settings).await?;
+        if !raw {
+            return Ok(());
+        }
+        match body {
+            Body::Memory(bytes) => {
+                for piece in bytes.chunks(PIECE) {
+                    self.write(piece, settings).await?;
+                }
+            }
+            Body::File(file, length) => {
+                let mut file = tokio::fs::File::from_std(file).take(length);
+                let mut piece = BytesMut::with_capacity(PIECE);
+                let mut left = length;
+                while left > 0 {
+                    piece.clear();
+                    let read = file.read_buf(&mut piece).await;
+                    match read {
+                        Ok(n) if n > 0 => left -= n as u64,
+                        Ok(_) => return Err(spool("it is shorter than it was")),
+                        Err(error) => return Err(spool(&error.to_string())),
+                    }
+                    self.write(&piece, settings).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, piece: &[u8], settings: &crate::Settings) -> Result<(), Failure> {
+        let now = self.clock.now();
+        let limit = Deadline::NEVER.within(now, settings.read_timeout, Phase::Read);
+        match self.clock.until(limit.at, self.stream.write_all(piece)).await {
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) => Err(broken("write to the worker", &error)),
+            None => Err(timed_out(limit)),
+        }
+    }
+
+    /// The next frame's payload. Cancel-safe: what was read stays held.
+    pub(super) async fn frame(&mut self) -> Result<Bytes, Failure> {
+        loop {
+            match frame::decode(&mut self.held) {
+                Ok(Some(payload)) => return Ok(payload),
+                Ok(None) => {}
+                Err(error) => {
+                    let text = format!("the worker sent {error}");
+                    return Err(Failure::new(Class::TransportError, At::Worker, text));
+                }
+            }
+            self.fill().await?;
+        }
+    }
+
+    /// Up to `most` raw bytes, at least one. Cancel-safe.
+    pub(super) async fn piece(&mut self, most: u64) -> Result<Bytes, Failure> {
+        if self.held.is_empty() {
+            self.fill().await?;
+        }
+        let take = usize::try_from(most).unwrap_or(usize::MAX).min(self.held.len());
+        Ok(self.held.split_to(take).freeze())
+    }
+
+    async fn fill(&mut self) -> Result<(), Failure> {
+        // Little for a small answer, more once an answer shows that it is large. A length that is
+        // only claimed reserves nothing.
+        let room = if self.held.len() >= 4096 { PIECE } else { 4096 };
+        if self.held.capacity() - self.held.len() < room / 2 {
+            self.held.reserve(room);
+        }
+        match self.stream.read_buf(&mut self.held).await {
+            Ok(0) => Err(closed()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(broken("read from the worker", &error)),
+        }
+    }
+
+    /// Tells the worker that nobody listens any more, without closing.
+    pub(super) async fn half_close(&mut self) {
+        let _ = self.stream.shutdown().await;
+    }
+
+    /// Whether the worker has sent more than its answer.
+    pub(super) fn has_more(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    pub(super) fn into_stream(self) -> UnixStream {
+        self.stream
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.clock.now()
+    }
+}
+
+fn spool(reason: &str) -> Failure {
+    let text = format!("the spooled request body could not be read: {reason}");
+    Failure::new(Class::TransportError, At::Gateway, text)
+}
+
+/// A kept connection that the worker has closed, or on which it said something unasked, is no use.
+fn still_open(stream: &UnixStream) -> bool {
+    let mut one = [0u8; 1];
+    matches!(stream.try_read(&mut one), Err(e) if e.kind() == io::ErrorKind::WouldBlock)
+}

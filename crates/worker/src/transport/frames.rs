@@ -1,0 +1,352 @@
+//! One request over the frames contract: a frame out; a response, a stream, a plan or a batch back.
+//!
+//! Invariant: the lease is settled by how the worker ended, whatever became of the caller: in full
+//! it serves on; past a timeout or out of step it is never used again.
+
+use super::connection::{Connection, PIECE, timed_out};
+use super::reading::Caller;
+use crate::answer::{Answer, Content, Response, Stream, StreamItem};
+use crate::job::Job;
+use crate::pool::{Inner, Lease};
+use crate::worker::Worker;
+use bytes::{Bytes, BytesMut};
+use hedgerow_policy::failure::{At, Phase, Report, Retry};
+use hedgerow_policy::observe::Event;
+use hedgerow_policy::pool::Outcome;
+use hedgerow_policy::{Class, Deadline, Failure};
+use hedgerow_wire::answer::{self as wire, Kind, WorkerError};
+use hedgerow_wire::capabilities::Capabilities;
+use hedgerow_wire::request::{EncodeError, Sent};
+use hedgerow_wire::stream as wire_stream;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+/// Runs the exchange in a task of its own and waits for its answer.
+pub(crate) async fn exchange(lease: Lease, job: Job) -> Result<Answer, Failure> {
+    let (waiting, answer) = oneshot::channel();
+    tokio::spawn(run(lease, job, waiting));
+    answer.await.unwrap_or_else(|_| {
+        Err(Failure::new(
+            Class::TransportError,
+            At::Gateway,
+            "the exchange ended without an answer",
+        ))
+    })
+}
+
+struct Exchange {
+    pool: Arc<Inner>,
+    worker: Arc<Worker>,
+    connection: Connection,
+    caller: Caller<Answer>,
+    id: Arc<dyn crate::job::Head>,
+    keep: bool,
+}
+
+async fn run(mut lease: Lease, job: Job, waiting: oneshot::Sender<Result<Answer, Failure>>) {
+    let mut second = false;
+    let (pool, worker, connection) = loop {
+        let opened = match lease.live() {
+            Ok((pool, worker)) => Connection::open(&worker, pool.clock, job.deadline)
+                .await
+                .map(|connection| (pool, worker, connection)),
+            Err(failure) => Err(failure),
+        };
+        match opened {
+            Ok(open) => break open,
+            Err(failure) => {
+                // Not a byte was written: the one failure on the way to a worker that may be
+                // tried again, once, and only if another worker is idle right now.
+                let other =
+                    if second || failure.retry != Retry::Unsent { None } else { lease.another() };
+                let ended = if failure.class == Class::Timeout {
+                    Outcome::TimedOut
+                } else {
+                    Outcome::Fault
+                };
+                lease.settle(ended);
+                match other {
+                    Some(next) => (lease, second) = (next, true),
+                    None => return drop(waiting.send(Err(failure))),
+                }
+            }
+        }
+    };
+    let caller = Caller::new(waiting, job.deadline, pool.clock);
+    let id = job.head.clone();
+    let mut exchange = Exchange { pool, worker, connection, caller, id, keep: true };
+    let outcome = exchange.go(job).await;
+    exchange.end(&mut lease, outcome);
+}
+
+impl Exchange {
+    async fn go(&mut self, job: Job) -> Outcome {
+        let mut frame = BytesMut::with_capacity(1024);
+        let capabilities = self.worker.capabilities();
+        let raw = match job.head.encode(&job.body, capabilities, &mut frame) {
+            Ok(Sent::Whole) => false,
+            Ok(Sent::RawFollows(_)) => true,
+            Err(error) => {
+                self.caller.answer(Err(does_not_fit(error)));
+                return Outcome::Unused;
+            }
+        };
+        let settings = self.worker.settings.clone();
+        if let Err(failure) = self.connection.send(&frame, raw, job.body, &settings).await {
+            return self.fail(failure);
+        }
+        drop(frame);
+        let bound = self.read_bound();
+        let payload = match self.caller.wait(bound, self.connection.frame()).await {
+            Ok(payload) => payload,
+            Err(failure) => return self.fail(failure),
+        };
+        if self.caller.gone() {
+            let worker = self.worker.id.slot;
+            self.pool.observer.on(&Event::LateAnswer { worker, trace: self.id.id() });
+        }
+        match wire::decode(&payload, self.id.id()) {
+            Ok(wire::Answer::Response(head)) => self.response(head).await,
+            Ok(wire::Answer::StreamStart(start)) => self.stream(start).await,
+            Ok(wire::Answer::Plan(json)) => self.handed_over(&payload, Answer::Plan(json)),
+            Ok(wire::Answer::Batch(json)) => self.handed_over(&payload, Answer::Batch(json)),
+            Ok(wire::Answer::Dispatch(_)) => {
+                let text = "the worker answered a plain request with a dispatch result";
+                self.fail(Failure::new(Class::TransportError, At::Worker, text))
+            }
+            Err(error) if error.kind == Kind::Contract => {
+                self.caller.answer(Err(contract(error.detail)));
+                // Raw bytes may follow a head that was refused.
+                self.keep = false;
+                Outcome::Done
+            }
+            Err(error) => self.fail(Failure::new(Class::TransportError, At::Worker, error.detail)),
+        }
+    }
+
+    /// The exchange broke or took too long: the caller hears it first, then the worker ends.
+    fn fail(&mut self, failure: Failure) -> Outcome {
+        let outcome = match failure.class {
+            Class::Timeout => Outcome::TimedOut,
+            _ => Outcome::Fault,
+        };
+        self.caller.answer(Err(failure));
+        outcome
+    }
+
+    /// A plan or a batch: the worker has nothing more to do with it.
+    fn handed_over(&mut self, payload: &Bytes, answer: Answer) -> Outcome {
+        self.learn(wire::capabilities(payload));
+        self.caller.answer(Ok(answer));
+        Outcome::Done
+    }
+
+    async fn response(&mut self, mut head: wire::Response) -> Outcome {
+        self.learn(head.capabilities);
+        let reported = head.worker_error.take();
+        let done = outcome_of(reported.as_ref());
+        let body = std::mem::replace(&mut head.body, wire::Body::Inline(Bytes::new()));
+        if let Some(error) = reported {
+            self.caller.answer(Err(failure_of(error)));
+            return match body {
+                wire::Body::Inline(_) => done,
+                wire::Body::Raw(length) => self.pieces(length, None).await.unwrap_or(done),
+            };
+        }
+        let length = match body {
+            wire::Body::Inline(bytes) => {
+                let content = Content::Full(bytes);
+                self.caller.answer(Ok(Answer::Response(Response { head, content })));
+                return done;
+            }
+            wire::Body::Raw(length) => length,
+        };
+        let whole = self.worker.settings.answer_buffer.min(PIECE) as u64;
+        if length <= whole {
+            let mut bytes = BytesMut::with_capacity(length as usize);
+            while (bytes.len() as u64) < length {
+                let left = length - bytes.len() as u64;
+                let bound = self.read_bound();
+                match self.caller.wait(bound, self.connection.piece(left)).await {
+                    Ok(piece) => bytes.extend_from_slice(&piece),
+                    Err(failure) => return self.fail(failure),
+                }
+            }
+            let content = Content::Full(bytes.freeze());
+            self.caller.answer(Ok(Answer::Response(Response { head, content })));
+            return done;
+        }
+        let pieces = (self.worker.settings.answer_buffer / PIECE).max(1);
+        let (sender, receiver) = mpsc::channel(pieces);
+        let content = Content::Pieces { length, pieces: receiver };
+        self.caller.answer(Ok(Answer::Response(Response { head, content })));
+        self.pieces(length, Some(sender)).await.unwrap_or(done)
+    }
+
+    /// Passes on a long body. `None` when the worker sent all of it.
+    async fn pieces(
+        &mut self,
+        length: u64,
+        mut client: Option<mpsc::Sender<Result<Bytes, Failure>>>,
+    ) -> Option<Outcome> {
+        let mut left = length;
+        while left > 0 {
+            let bound = self.read_bound();
+            let piece = match self.pool.clock.until(bound.at, self.connection.piece(left)).await {
+                Some(Ok(piece)) => piece,
+                broken => {
+                    let failure = broken.and_then(Result::err).unwrap_or_else(|| timed_out(bound));
+                    let outcome = self.fail(failure.clone());
+                    if let Some(client) = client {
+                        let _ = client.try_send(Err(failure));
+                    }
+                    return Some(outcome);
+                }
+            };
+            left -= piece.len() as u64;
+            client = self.pass_on(client, Ok(piece)).await;
+        }
+        None
+    }
+
+    async fn stream(&mut self, start: wire_stream::StreamStart) -> Outcome {
+        self.learn(start.capabilities);
+        let (sender, items) = mpsc::channel(STREAM_ITEMS);
+        self.caller.answer(Ok(Answer::Stream(Stream { start, items })));
+        let mut client = Some(sender);
+        let mut left_until = None;
+        loop {
+            let now = self.connection.now();
+            let settings = &self.worker.settings;
+            let bound = match left_until {
+                Some(bound) => bound,
+                None => Deadline::NEVER.within(now, settings.stream_idle_timeout, Phase::Read),
+            };
+            let gone = async {
+                match &client {
+                    Some(client) => client.closed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let event = tokio::select! {
+                biased;
+                payload = self.connection.frame() => payload.and_then(|p| self.event(&p)),
+                () = gone => {
+                    client = None;
+                    left_until = Some(self.client_left().await);
+                    continue;
+                }
+                () = self.pool.clock.sleep_until(bound.at) => Err(timed_out(bound)),
+            };
+            let (item, outcome) = match event {
+                Ok(wire_stream::Event::Chunk(chunk)) => (StreamItem::Chunk(chunk), None),
+                Ok(wire_stream::Event::End) => (StreamItem::End, Some(Outcome::Done)),
+                Ok(wire_stream::Event::Error(error)) => {
+                    let outcome = outcome_of(Some(&error));
+                    (StreamItem::Failed(failure_of(error)), Some(outcome))
+                }
+                Err(failure) => {
+                    let outcome = self.fail(failure.clone());
+                    (StreamItem::Failed(failure), Some(outcome))
+                }
+            };
+            client = self.pass_on(client, item).await;
+            if client.is_none() && left_until.is_none() && outcome.is_none() {
+                left_until = Some(self.client_left().await);
+            }
+            if let Some(outcome) = outcome {
+                return outcome;
+            }
+        }
+    }
+
+    fn event(&self, payload: &Bytes) -> Result<wire_stream::Event, Failure> {
+        wire_stream::decode(payload, self.id.id())
+            .map_err(|error| Failure::new(Class::TransportError, At::Worker, error.detail))
+    }
+
+    /// The client of a stream is gone: a worker that understands it is told; any worker has the
+    /// read timeout left to come to its end.
+    async fn client_left(&mut self) -> Deadline {
+        if self.worker.capabilities().cancel {
+            self.connection.half_close().await;
+        }
+        self.read_bound()
+    }
+
+    /// Gives something to the client. A client that takes nothing for the stream idle timeout is
+    /// given up: it may not hold the worker for ever.
+    async fn pass_on<T>(
+        &self,
+        client: Option<mpsc::Sender<T>>,
+        item: T,
+    ) -> Option<mpsc::Sender<T>> {
+        let client = client?;
+        let patience = self.connection.now() + self.worker.settings.stream_idle_timeout;
+        match self.pool.clock.until(patience, client.send(item)).await {
+            Some(Ok(())) => Some(client),
+            _ => None,
+        }
+    }
+
+    fn read_bound(&self) -> Deadline {
+        let limit = self.worker.settings.read_timeout;
+        Deadline::NEVER.within(self.connection.now(), limit, Phase::Read)
+    }
+
+    fn learn(&self, announced: Option<Capabilities>) {
+        if let Some(set) = announced {
+            self.worker.announce(set);
+        }
+    }
+
+    /// Keeps the connection where the worker can use it again, measures its memory, and settles.
+    fn end(self, lease: &mut Lease, outcome: Outcome) {
+        let Exchange { pool, worker, connection, keep, .. } = self;
+        let mut outcome = outcome;
+        if outcome == Outcome::Done && keep && connection.has_more() {
+            // It said more than was asked: what it would say next is anybody's guess.
+            outcome = Outcome::Fault;
+        }
+        let kept = matches!(outcome, Outcome::Done | Outcome::Unused);
+        if kept && keep && worker.capabilities().keep_alive {
+            worker.keep(connection.into_stream());
+        }
+        lease.settle(outcome);
+        if outcome == Outcome::Done
+            && worker.settings.pool.max_rss > 0
+            && let Some(bytes) = worker.pid().and_then(crate::rss::resident_bytes)
+        {
+            pool.with(|policy, now| policy.on_rss(now, worker.id, bytes));
+        }
+    }
+}
+
+/// Chunks of a stream read ahead of a slow client.
+const STREAM_ITEMS: usize = 16;
+
+fn does_not_fit(error: EncodeError) -> Failure {
+    let text = format!("{error}; the worker does not take raw bodies");
+    Failure::new(Class::RequestTooLarge, At::Gateway, text)
+}
+
+fn contract(detail: String) -> Failure {
+    Failure::new(Class::AppContractError, At::Worker, detail)
+}
+
+/// How a worker stands after an answer in full.
+fn outcome_of(reported: Option<&WorkerError>) -> Outcome {
+    if reported.is_some_and(|error| error.exiting) { Outcome::DoneLast } else { Outcome::Done }
+}
+
+/// What a worker says of its own failure. It may name the two classes that are the application's;
+/// anything else it names is an uncaught error.
+fn failure_of(error: WorkerError) -> Failure {
+    let class = match Class::from_name(&error.class) {
+        Some(Class::AppContractError) => Class::AppContractError,
+        _ => Class::WorkerRuntimeError,
+    };
+    let text = error.message.clone().unwrap_or_default();
+    let report = Report { class: error.class, exception: error.exception, message: error.message };
+    Failure::new(class, At::Worker, text).reported(report)
+}
