@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use check::{Outcome, check};
+pub use check::{Outcome, check, judge};
 pub use values::Unit;
 
 /// What the user asked for.
@@ -169,7 +169,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, L
     let matches = grammar::grammar(&arguments).try_get_matches_from(&arguments);
     let matches = matches.map_err(|error| Leave {
         code: u8::try_from(error.exit_code()).unwrap_or(2),
-        text: error.render().to_string(),
+        text: format!("{}\n", error.render().to_string().trim_end()),
     })?;
     Ok(grammar::command(&matches))
 }

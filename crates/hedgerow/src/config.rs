@@ -20,7 +20,7 @@ mod resolve;
 mod sources;
 mod value;
 
-use field::{Printer, Reader, Section as _, Table};
+use field::{Printer, Reader, Section as _, Table, comment};
 use lint::Linter;
 use machine::{Machine, ThisMachine};
 pub use model::*;
@@ -79,7 +79,13 @@ pub fn read(sources: &Sources, machine: &dyn Machine) -> Reading {
     let root = Table::new(String::new(), Place::Default, Some(&document));
     let document: file::Document = reader.section(root);
 
-    let mut resolver = Resolver { sources, machine, problems: Vec::new() };
+    for (path, (place, _)) in std::mem::take(&mut reader.overrides) {
+        let message = format!("`{path}` has no place in this configuration");
+        reader.error(place, message, "the table it belongs to is off, or not a table");
+    }
+
+    let refused = &reader.refused;
+    let mut resolver = Resolver { sources, machine, refused, problems: Vec::new() };
     let config = resolver.config(&document);
     resolver.machine_has(&document, &config);
     let mut linter = Linter { document: &document, config: &config, warnings: Vec::new() };
@@ -94,7 +100,11 @@ pub fn read(sources: &Sources, machine: &dyn Machine) -> Reading {
     let source = Source { name, text: hide(text, &reader.secrets) };
     let mut printer = Printer::new(&source);
     document.print(&mut printer);
-    let effective = printer.finish();
+    let mut effective = printer.finish();
+    if config.php.app.is_some() {
+        let command = shell_words::join(&config.worker.command);
+        effective.push_str(&format!("\n# The PHP shorthand runs: {}\n", comment(&command)));
+    }
     let mut report = Report { source, problems };
     report.sort();
     Reading { config, report, effective }

@@ -24,7 +24,9 @@ pub fn check(arguments: &CheckArguments) -> Outcome {
     }
 }
 
-fn judge(arguments: &CheckArguments, sources: &Sources, machine: &dyn Machine) -> Outcome {
+/// The same of sources that are at hand.
+#[must_use]
+pub fn judge(arguments: &CheckArguments, sources: &Sources, machine: &dyn Machine) -> Outcome {
     let reading = read(sources, machine);
     let count =
         |severity| reading.report.problems.iter().filter(|p| p.severity == severity).count();

@@ -23,14 +23,16 @@ impl Resolver<'_> {
             base.clone_from(cwd);
             self.dir("worker.cwd", cwd, &set.place);
         }
+        // What is looked for in a folder that is missing is missing too: no news.
+        let known = |path: &Path| !path.starts_with(&base) || self.machine.is_dir(&base);
         let php = &document.php.inner;
-        if let Some(app) = &config.php.app {
+        if let Some(app) = config.php.app.as_ref().filter(|app| known(app)) {
             self.file("php.app", app, &php.app.place);
         }
         if let (Some(script), Some(set)) = (&config.php.worker, &php.worker) {
             self.file("php.worker", script, &set.place);
         }
-        if let Some(program) = config.worker.command.first() {
+        if let Some(program) = config.worker.command.first().filter(|name| known(name.as_ref())) {
             let (key, place) = match &config.php.app {
                 Some(_) => ("php.bin", blame([&php.bin.place, &php.app.place])),
                 None => ("worker.command", worker.command.place.clone()),
@@ -86,9 +88,8 @@ impl Resolver<'_> {
     fn program(&mut self, key: &str, name: &str, base: &Path, config: &Config, place: &Place) {
         let found = |path: PathBuf| self.machine.is_program(&path);
         if name.contains('/') {
-            let path = base.join(name);
-            if !found(path.clone()) {
-                let message = format!("`{key}`: there is no program {}", path.display());
+            if !found(name.into()) {
+                let message = format!("`{key}`: there is no program {name}");
                 self.error(place, message, "check the path, and that the file may be executed");
             }
             return;

@@ -14,9 +14,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 pub(crate) use kinds::{Flat, Many, Named, OrFalse, Reserved, Sub};
-pub(crate) use print::Printer;
+pub(crate) use print::{Printer, comment};
 
-use super::keys::{Entry, closest};
+use super::keys::{Entry, closest, path_of_key};
 use super::report::{Place, Problem, Severity};
 use super::value::{Refusal, Value};
 
@@ -65,6 +65,8 @@ pub(crate) struct Reader {
     pub(crate) problems: Vec<Problem>,
     /// Bytes of the file that must not be shown.
     pub(crate) secrets: Vec<Range<usize>>,
+    /// Keys whose value was refused: what follows from their absence is no news.
+    pub(crate) refused: HashSet<String>,
     /// Every key that differs from its default, with its place.
     pub(crate) changed: Vec<(String, Place)>,
 }
@@ -75,7 +77,8 @@ impl Reader {
         self.problems.push(Problem { severity: Severity::Error, place, message, advice });
     }
 
-    fn refused(&mut self, path: &str, place: Place, refusal: Refusal) {
+    fn refuse(&mut self, path: &str, place: Place, refusal: Refusal) {
+        self.refused.insert(path.to_owned());
         let place = match (refusal.span, place) {
             (Some(span), Place::File(_)) => Place::File(span),
             (_, place) => place,
@@ -94,7 +97,7 @@ impl Reader {
             return match T::from_text(&text) {
                 Ok(value) => Some(Set { value, place }),
                 Err(refusal) => {
-                    self.refused(&path, place, refusal);
+                    self.refuse(&path, place, refusal);
                     None
                 }
             };
@@ -110,7 +113,7 @@ impl Reader {
         match read {
             Ok(value) => Some(Set { value, place }),
             Err(refusal) => {
-                self.refused(&path, place, refusal);
+                self.refuse(&path, place, refusal);
                 None
             }
         }
@@ -127,14 +130,18 @@ impl Reader {
     pub(crate) fn section<S: Section>(&mut self, mut table: Table<'_>) -> S {
         let section = S::read(self, &mut table);
         for (key, (span, _)) in std::mem::take(&mut table.entries) {
-            let (message, advice) = if table.path.is_empty() {
-                (format!("unknown section or key `{key}`"), "known are")
+            let (message, known) = if table.path.is_empty() {
+                (format!("unknown section or key `{key}`"), table.known.join(", "))
             } else {
-                (format!("unknown key `{key}` in `{}`", table.path), "known are")
+                (format!("unknown key `{key}` in `{}`", table.path), table.known.join(", "))
             };
-            let advice = match closest(key, table.known.iter().copied()) {
-                Some(known) => format!("did you mean `{known}`?"),
-                None => format!("{advice}: {}", table.known.join(", ")),
+            // The right key in the wrong section is likelier than another key of this one.
+            let advice = if let Some(elsewhere) = path_of_key(key) {
+                format!("did you mean `{elsewhere}`?")
+            } else if let Some(known) = closest(key, table.known.iter().copied()) {
+                format!("did you mean `{known}`?")
+            } else {
+                format!("known are: {known}")
             };
             self.error(Place::File(span), message, advice);
         }

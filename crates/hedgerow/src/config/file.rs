@@ -36,7 +36,7 @@ options! {
         telemetry: Sub<Telemetry>;
         /// Where requests go, first match first; without any, everything goes to the worker.
         route: Many<Route>;
-        /// An HTTP service that the application calls; `*` is a name of your choice.
+        /// An HTTP service that the application calls; `NAME` is of your choice.
         upstream: Named<Upstream>;
         /// What plans and batches of workers may do; its other keys are those of an upstream.
         plan: Sub<Plan>;

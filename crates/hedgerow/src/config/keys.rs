@@ -47,6 +47,13 @@ pub enum Entry {
 }
 
 impl Entry {
+    /// Its dotted path; `*` stands for a name.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        let (Self::Table { path, .. } | Self::Key { path, .. }) = self;
+        path
+    }
+
     pub(crate) fn key(path: &str, key: &str, accepts: String, default: &str, about: &str) -> Self {
         let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
         Self::Key { path, accepts, default: default.to_owned(), about: about.trim().to_owned() }
@@ -122,6 +129,15 @@ pub fn path_of_flag(flag: &str) -> Option<String> {
         }
     }
     best.map(|(_, path)| path)
+}
+
+/// The first key with this last name, wherever it is: for one that was written in the wrong section.
+pub(crate) fn path_of_key(key: &str) -> Option<String> {
+    let mut paths = ENTRIES.iter().filter_map(|entry| match entry {
+        Entry::Key { path, .. } if path.rsplit('.').next() == Some(key) => Some(path),
+        _ => None,
+    });
+    paths.next().map(|path| path.replace('*', "NAME"))
 }
 
 /// The name that was probably meant, if one is close enough to be worth saying.

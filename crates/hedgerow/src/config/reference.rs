@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::keys::{ENTRIES, Entry, Form, flag_of, settable, variable_of};
+use super::lint::in_effect;
 
 const HEAD: &str = "\
 # Configuration
@@ -30,36 +31,47 @@ and where it came from; tokens, passwords and variables that look like one are s
 #[must_use]
 pub fn markdown() -> String {
     let mut out = HEAD.to_owned();
-    let mut in_table = false;
-    for entry in ENTRIES.iter() {
-        match entry {
-            Entry::Table { path, form, about } => {
-                let head = match form {
-                    Form::Many => format!("[[{path}]]"),
-                    _ => format!("[{}]", path.replace('*', "NAME")),
-                };
-                let level = if path.replace(".*", "").contains('.') { "###" } else { "##" };
-                let note = match form {
-                    Form::Many => " It cannot be set by flags or variables.",
-                    _ => "",
-                };
-                let _ = writeln!(out, "\n{level} `{head}`\n\n{about}{note}");
-                in_table = false;
-            }
-            Entry::Key { path, accepts, default, about } => {
-                if !in_table {
-                    out.push_str("\n| key | type | default | |\n| --- | --- | --- | --- |\n");
-                    in_table = true;
-                }
-                let key = path.rsplit('.').next().unwrap_or(path);
-                let default =
-                    if default.is_empty() { "–".to_owned() } else { format!("`{default}`") };
-                let accepts = accepts.replace('|', "\\|");
-                let _ = writeln!(out, "| `{key}` | {accepts} | {default} | {about} |");
-            }
-        }
+    for entry in ENTRIES.iter().filter(|entry| !as_an_upstream(entry.path())) {
+        let Entry::Table { path, form, about } = entry else { continue };
+        let head = match form {
+            Form::Many => format!("[[{path}]]"),
+            _ => format!("[{}]", path.replace('*', "NAME")),
+        };
+        let level = if path.replace(".*", "").contains('.') { "###" } else { "##" };
+        let note = match form {
+            Form::Many => " It cannot be set by flags or variables.",
+            _ => "",
+        };
+        let not_yet =
+            if in_effect(path) { "" } else { " Accepted, not in effect in this version." };
+        let _ = writeln!(out, "\n{level} `{head}`\n\n{about}{note}{not_yet}");
+        rows(path, &mut out);
     }
     out
+}
+
+/// The keys of one table, wherever in the registry they stand.
+fn rows(table: &str, out: &mut String) {
+    let mut head = "\n| key | type | default | |\n| --- | --- | --- | --- |\n";
+    for entry in ENTRIES.iter() {
+        let Entry::Key { path, accepts, default, about } = entry else { continue };
+        let Some((parent, key)) = path.rsplit_once('.') else { continue };
+        if parent != table || as_an_upstream(path) {
+            continue;
+        }
+        let default = if default.is_empty() { "–".to_owned() } else { format!("`{default}`") };
+        let accepts = accepts.replace('|', "\\|");
+        let not_yet = in_effect(parent) && !in_effect(path);
+        let not_yet = if not_yet { " Accepted, not in effect in this version." } else { "" };
+        let _ = writeln!(out, "{head}| `{key}` | {accepts} | {default} | {about}{not_yet} |");
+        head = "";
+    }
+}
+
+/// Whether it is one of the keys that plans share with upstreams: those are described once.
+fn as_an_upstream(path: &str) -> bool {
+    let same = path.strip_prefix("plan.").map(|rest| format!("upstream.*.{rest}"));
+    same.is_some_and(|same| ENTRIES.iter().any(|entry| entry.path() == same))
 }
 
 /// Every key with its flag, its variable and its sentence, for the terminal.

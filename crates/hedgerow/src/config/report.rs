@@ -110,7 +110,12 @@ impl Report {
             Place::Flag(name) => {
                 Group::with_title(title).element(Origin::path(format!("command line: {name}")))
             }
-            Place::Default => Group::with_title(title),
+            Place::Default => {
+                // The renderer would draw an empty margin for a place that is none.
+                let help = advice.map(|advice| format!("\n = help: {advice}")).unwrap_or_default();
+                let word = if problem.severity == Severity::Error { "error" } else { "warning" };
+                return format!("{word}: {}{help}", problem.message);
+            }
         };
         let group = match advice {
             Some(advice) => group.element(Level::HELP.message(advice)),

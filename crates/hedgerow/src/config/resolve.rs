@@ -6,6 +6,7 @@
 mod calls;
 mod worker;
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,6 +23,8 @@ use super::value::{Endpoint, Value};
 pub(super) struct Resolver<'a> {
     pub(super) sources: &'a Sources,
     pub(super) machine: &'a dyn Machine,
+    /// Keys whose value was refused already.
+    pub(super) refused: &'a HashSet<String>,
     pub(super) problems: Vec<Problem>,
 }
 
@@ -104,7 +107,7 @@ impl Resolver<'_> {
 
     fn tls(&mut self, from: &Sub<file::Tls>) -> Option<to::Tls> {
         let mut file = |name: &str, set: &Option<Set<PathBuf>>| {
-            if set.is_none() {
+            if set.is_none() && !self.refused.contains(&format!("server.tls.{name}")) {
                 let message = format!("`server.tls.{name}` is missing");
                 self.error(&from.place, message, "a certificate needs its key: set both");
             }
@@ -143,7 +146,7 @@ impl Resolver<'_> {
 
     fn route(&mut self, from: &Sub<file::Route>, document: &file::Document) -> to::Route {
         let (place, from) = (&from.place, &from.inner);
-        if from.path.is_none() {
+        if from.path.is_none() && !self.refused.contains("route.path") {
             self.error(place, "a route without a `path`", "add path = \"/…\", or \"/*\" for all");
         }
         let path = from.path.as_ref().map_or("/", |set| set.value.as_str());
@@ -230,7 +233,9 @@ impl Resolver<'_> {
                 let same = address.ip() == other.ip() || everywhere;
                 // Port 0 asks for any free one.
                 if address.port() == other.port() && address.port() != 0 && same {
-                    let message = format!("`{name}` and `{other_name}` are both {address}");
+                    let message = format!(
+                        "`{name}` ({address}) and `{other_name}` ({other}) want the same port"
+                    );
                     self.error(&blame([place, other_place]), message, "give one another port");
                 }
             }

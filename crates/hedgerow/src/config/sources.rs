@@ -27,11 +27,16 @@ pub(super) fn parse<'a>(text: &'a str, problems: &mut Vec<Problem>) -> DeTable<'
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let span = error.span().unwrap_or(0..0);
+        let key = text.get(span.clone()).unwrap_or_default();
+        let (message, advice) = match error.message() {
+            "duplicate key" => (format!("`{key}` is set twice"), "keep one"),
+            other => (other.to_owned(), ""),
+        };
         problems.push(Problem {
             severity: Severity::Error,
             place: Place::File(span),
-            message: error.message().to_owned(),
-            advice: String::new(),
+            message,
+            advice: advice.to_owned(),
         });
     }
     table.into_inner()
@@ -56,10 +61,15 @@ pub(super) fn overrides(
         } else if is_of_a_section(&flag) {
             // Other HEDGEROW_ names belong to others (HEDGEROW_READY_FD); these can only be meant
             // for here.
-            let known: Vec<String> = settable().map(|(path, ..)| variable_of(path)).collect();
-            let advice = match closest(name, known.iter().map(String::as_str)) {
-                Some(known) => format!("did you mean {known}?"),
-                None => "see `hedgerow docs keys`".into(),
+            let advice = if flag.starts_with("route-") {
+                "routes are set in the file only".into()
+            } else {
+                // Without the common beginning, which would make everything look alike.
+                let known: Vec<String> = settable().map(|(path, ..)| flag_of(path)).collect();
+                match closest(&flag, known.iter().map(String::as_str)) {
+                    Some(known) => format!("did you mean {}?", variable_of(known)),
+                    None => "`hedgerow docs keys` lists every variable".into(),
+                }
             };
             wrong(place, format!("unknown variable {name}"), advice);
         }
@@ -202,7 +212,14 @@ impl Reader {
         expanded: HashSet<usize>,
         problems: Vec<Problem>,
     ) -> Self {
-        Self { overrides, expanded, problems, secrets: Vec::new(), changed: Vec::new() }
+        Self {
+            overrides,
+            expanded,
+            problems,
+            secrets: Vec::new(),
+            refused: HashSet::new(),
+            changed: Vec::new(),
+        }
     }
 }
 

@@ -69,7 +69,23 @@ pub(crate) fn wrong_type<T: Value>(found: &DeValue<'_>) -> Refusal {
         DeValue::Array(_) => "an array",
         DeValue::Table(_) => "a table",
     };
-    Refusal::new(format!("is {found}"), format!("expected {}", T::accepts()))
+    Refusal::new(format!("is {found}"), expected::<T>())
+}
+
+/// "expected an integer, 1 to 5"
+pub(crate) fn expected<T: Value>() -> String {
+    format!("expected {}", one::<T>())
+}
+
+/// What a type accepts, with its article where it needs one.
+pub(crate) fn one<T: Value>() -> String {
+    let phrase = T::accepts();
+    let article = match phrase.split([' ', ',']).next() {
+        Some("integer" | "address" | "array") => "an ",
+        Some("number" | "path" | "table" | "URL" | "method" | "host") => "a ",
+        _ => "",
+    };
+    format!("{article}{phrase}")
 }
 
 /// Text as a TOML string. `${env.` is doubled, so that reading it again does not expand it.
@@ -144,7 +160,7 @@ impl Value for bool {
 impl Value for Secret {
     const SECRET: bool = true;
     fn accepts() -> String {
-        "text, never shown".into()
+        "text (never shown)".into()
     }
     fn from_text(text: &str) -> Result<Self, Refusal> {
         without_nul(text).map(|text| Self(text.to_owned()))

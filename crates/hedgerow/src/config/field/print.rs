@@ -20,7 +20,7 @@ impl<'a> Printer<'a> {
     }
 
     pub(crate) fn finish(self) -> String {
-        self.out
+        self.out.trim_start().to_owned()
     }
 
     pub(crate) fn value(&mut self, key: &str, value: &str, place: &Place) {
@@ -68,12 +68,18 @@ impl<'a> Printer<'a> {
     }
 
     fn origin(&self, place: &Place) -> String {
-        match place {
+        let origin = match place {
             Place::Default => "default".into(),
             Place::File(span) => {
                 format!("{}:{}", self.source.name, self.source.position(span.start).0)
             }
             Place::Environment(name) | Place::Flag(name) => name.clone(),
-        }
+        };
+        comment(&origin)
     }
+}
+
+/// Text that is safe in a comment: nothing in it can end the line.
+pub(crate) fn comment(text: &str) -> String {
+    text.replace(char::is_control, " ")
 }

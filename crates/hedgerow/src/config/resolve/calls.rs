@@ -18,6 +18,14 @@ impl Resolver<'_> {
         let path = format!("upstream.{name}");
         let endpoints = match (&from.url, from.endpoints.value.0.as_slice()) {
             (Some(url), []) => vec![url.value.0.clone()],
+            // One that was refused is not missing.
+            (None, [])
+                if ["url", "endpoints"]
+                    .iter()
+                    .any(|key| self.refused.contains(&format!("{path}.{key}"))) =>
+            {
+                Vec::new()
+            }
             (None, []) => {
                 let advice = "add url = \"https://…\", or endpoints = [\"https://…\", …]";
                 self.error(place, format!("`{path}` has no URL"), advice);

@@ -36,7 +36,7 @@ impl Resolver<'_> {
             );
         }
         let worker = to::Worker {
-            command: self.command(document, &php),
+            command: self.command(document, &php, cwd.as_deref()),
             kind: from.kind.value,
             pool_size,
             socket_dir: self.socket_dir(from, pool_size),
@@ -96,7 +96,23 @@ impl Resolver<'_> {
         places.find(|path| self.machine.is_file(path))
     }
 
-    fn command(&mut self, document: &file::Document, php: &to::Php) -> Vec<String> {
+    /// The words to run. A program with a `/` is looked for from where the worker runs, and made
+    /// absolute: what the system does with a relative one differs.
+    fn command(
+        &mut self,
+        document: &file::Document,
+        php: &to::Php,
+        cwd: Option<&Path>,
+    ) -> Vec<String> {
+        let mut words = self.words(document, php);
+        if let Some(program) = words.first_mut().filter(|program| program.contains('/')) {
+            let path = cwd.unwrap_or(Path::new("")).join(&program);
+            *program = self.absolute(&path).to_string_lossy().into_owned();
+        }
+        words
+    }
+
+    fn words(&mut self, document: &file::Document, php: &to::Php) -> Vec<String> {
         let (worker, app) = (&document.worker.inner, &document.php.inner.app);
         let command = worker.command.value.trim();
         let ways = [
@@ -109,8 +125,10 @@ impl Resolver<'_> {
             [] => {
                 let runs = |path, on: bool| on && in_effect(path);
                 let cache = document.cache.inner.resp.inner.listen.value.0.is_some();
+                let refused = ways.iter().any(|(key, ..)| self.refused.contains(*key));
                 let egress = document.egress.inner.listen.value.0.is_some();
-                if !runs("cache.resp.listen", cache) && !runs("egress.listen", egress) {
+                let other = runs("cache.resp.listen", cache) || runs("egress.listen", egress);
+                if !refused && !other {
                     let advice = "set worker.command, php.app or worker.sockets";
                     self.error(&Place::Default, "nothing to run", advice);
                 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-use super::{Refusal, Value, quote, wrong_type};
+use super::{Refusal, Value, expected, quote, wrong_type};
 
 /// Longest time accepted: it keeps every sum of times far from overflow.
 const LONGEST_MS: u64 = 365 * 24 * 3600 * 1000;
@@ -17,10 +17,8 @@ fn integer(value: &DeValue<'_>) -> Option<i64> {
     Some(i64::from_str_radix(integer.as_str(), integer.radix()).unwrap_or(clamped))
 }
 
-fn number(text: &str, accept: &str) -> Result<i64, Refusal> {
-    text.trim()
-        .parse()
-        .map_err(|_| Refusal::new(format!("is {text:?}"), format!("expected {accept}")))
+fn number<T: Value>(text: &str) -> Result<i64, Refusal> {
+    text.trim().parse().map_err(|_| Refusal::new(format!("is {text:?}"), expected::<T>()))
 }
 
 /// An integer from `MIN` to `MAX`.
@@ -31,7 +29,7 @@ impl<const MIN: u64, const MAX: u64> Int<MIN, MAX> {
     fn in_range(n: i64) -> Result<Self, Refusal> {
         match u64::try_from(n) {
             Ok(n) if (MIN..=MAX).contains(&n) => Ok(Self(n)),
-            _ => Err(Refusal::new(format!("is {n}"), format!("expected {}", Self::accepts()))),
+            _ => Err(Refusal::new(format!("is {n}"), expected::<Self>())),
         }
     }
 
@@ -46,7 +44,7 @@ impl<const MIN: u64, const MAX: u64> Value for Int<MIN, MAX> {
         format!("integer, {MIN} to {MAX}")
     }
     fn from_text(text: &str) -> Result<Self, Refusal> {
-        Self::in_range(number(text, &Self::accepts())?)
+        Self::in_range(number::<Self>(text)?)
     }
     fn from_toml(value: &DeValue<'_>) -> Result<Self, Refusal> {
         Self::in_range(integer(value).ok_or_else(|| wrong_type::<Self>(value))?)
@@ -63,7 +61,7 @@ pub(crate) struct QueueLength(pub(crate) u64);
 impl QueueLength {
     fn in_range(n: i64) -> Result<Self, Refusal> {
         if n > 1_000_000 {
-            return Err(Refusal::new(format!("is {n}"), format!("expected {}", Self::accepts())));
+            return Err(Refusal::new(format!("is {n}"), expected::<Self>()));
         }
         Ok(Self(u64::try_from(n).unwrap_or(0)))
     }
@@ -74,7 +72,7 @@ impl Value for QueueLength {
         "integer, at most 1000000; zero or less: no queue".into()
     }
     fn from_text(text: &str) -> Result<Self, Refusal> {
-        Self::in_range(number(text, &Self::accepts())?)
+        Self::in_range(number::<Self>(text)?)
     }
     fn from_toml(value: &DeValue<'_>) -> Result<Self, Refusal> {
         Self::in_range(integer(value).ok_or_else(|| wrong_type::<Self>(value))?)
@@ -84,8 +82,7 @@ impl Value for QueueLength {
     }
 }
 
-/// A number with a fraction between `MIN` and `MAX` hundredths; `MIN` itself only if it is zero
-/// and `ZERO` is set.
+/// A number from zero to `MAX`; zero itself only where `ZERO` says so.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Real<const MAX: u32, const ZERO: bool>(pub(crate) f64);
 
@@ -95,7 +92,7 @@ impl<const MAX: u32, const ZERO: bool> Real<MAX, ZERO> {
         if low_enough && (n > 0.0 || (ZERO && n == 0.0)) {
             return Ok(Self(n));
         }
-        Err(Refusal::new(format!("is {n}"), format!("expected {}", Self::accepts())))
+        Err(Refusal::new(format!("is {n}"), expected::<Self>()))
     }
 }
 
@@ -105,8 +102,7 @@ impl<const MAX: u32, const ZERO: bool> Value for Real<MAX, ZERO> {
         format!("number, {above} to {MAX}")
     }
     fn from_text(text: &str) -> Result<Self, Refusal> {
-        let wrong =
-            || Refusal::new(format!("is {text:?}"), format!("expected {}", Self::accepts()));
+        let wrong = || Refusal::new(format!("is {text:?}"), expected::<Self>());
         Self::in_range(text.trim().parse().map_err(|_| wrong())?)
     }
     fn from_toml(value: &DeValue<'_>) -> Result<Self, Refusal> {
@@ -286,7 +282,8 @@ impl Value for Bytes {
         u64::try_from(n).map(Self).map_err(negative)
     }
     fn to_toml(&self) -> String {
-        let whole = BINARY[..4].iter().find(|(_, size)| self.0 >= *size && self.0 % size == 0);
+        let whole =
+            BINARY[..4].iter().find(|(_, size)| self.0 >= *size && self.0.is_multiple_of(*size));
         whole.map_or(self.0.to_string(), |(unit, size)| quote(&format!("{}{unit}", self.0 / size)))
     }
 }

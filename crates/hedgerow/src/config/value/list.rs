@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
-use super::{Refusal, Value, quote, wrong_type};
+use super::{Refusal, Value, one, quote, wrong_type};
 
 /// An array; as text, values between commas.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +43,7 @@ fn shown<T: Value>(items: &[T]) -> String {
 
 impl<T: Value> Value for List<T> {
     fn accepts() -> String {
-        format!("array of {}", T::accepts())
+        format!("array, each {}", one::<T>())
     }
     fn from_text(text: &str) -> Result<Self, Refusal> {
         split(text).map(Self)

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use super::{Refusal, Value, quote};
+use super::{Refusal, Value, expected, quote};
 use crate::config::model::Network;
 
 /// An address and a port.
@@ -15,7 +15,7 @@ pub(crate) struct MaybeAddress(pub(crate) Option<SocketAddr>);
 
 impl Value for Address {
     fn accepts() -> String {
-        "address and port".into()
+        "address and port (\"127.0.0.1:8080\")".into()
     }
     fn from_text(text: &str) -> Result<Self, Refusal> {
         if let Ok(address) = text.parse() {
@@ -46,7 +46,7 @@ impl Value for Address {
 
 impl Value for MaybeAddress {
     fn accepts() -> String {
-        "address and port, or \"\" for none".into()
+        "address and port (\"127.0.0.1:8080\"), or \"\" for none".into()
     }
     fn from_text(text: &str) -> Result<Self, Refusal> {
         if text.is_empty() {
@@ -64,8 +64,7 @@ impl Value for Network {
         "address or range (\"10.0.0.0/8\")".into()
     }
     fn from_text(text: &str) -> Result<Self, Refusal> {
-        let wrong =
-            || Refusal::new(format!("is {text:?}"), format!("expected {}", Self::accepts()));
+        let wrong = || Refusal::new(format!("is {text:?}"), expected::<Self>());
         let (address, prefix) = text.split_once('/').map_or((text, None), |(a, p)| (a, Some(p)));
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let full = if address.is_ipv4() { 32 } else { 128 };
@@ -97,11 +96,12 @@ fn is_authority(text: &str) -> bool {
 }
 
 macro_rules! text_kinds {
-    ($($(#[doc = $doc:literal])+ $kind:ident, $accepts:literal, $read:expr;)+) => { $(
+    ($($(#[doc = $doc:literal])+ $kind:ident, $secret:literal, $accepts:literal, $read:expr;)+) => { $(
         $(#[doc = $doc])+
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub(crate) struct $kind(pub(crate) String);
         impl Value for $kind {
+            const SECRET: bool = $secret;
             fn accepts() -> String {
                 $accepts.into()
             }
@@ -109,7 +109,7 @@ macro_rules! text_kinds {
                 let read: fn(&str) -> Option<String> = $read;
                 let wrong = || {
                     let shown = masked(text);
-                    Refusal::new(format!("is {shown:?}"), concat!("expected ", $accepts))
+                    Refusal::new(format!("is {shown:?}"), expected::<Self>())
                 };
                 read(text).map(Self).ok_or_else(wrong)
             }
@@ -122,38 +122,38 @@ macro_rules! text_kinds {
 
 text_kinds! {
     /// A host of a route.
-    Host, "host name", |text| is_host(text).then(|| text.to_ascii_lowercase());
+    Host, false, "host name", |text| is_host(text).then(|| text.to_ascii_lowercase());
     /// A method of a route.
-    Method, "method (\"GET\")", |text| {
+    Method, false, "method (\"GET\")", |text| {
         let token = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-');
         token.then(|| text.to_ascii_uppercase())
     };
     /// The base URL of an upstream; never with a user, whose password would reach the logs.
-    Endpoint, "URL (\"https://api.example.org/v1\") without user, query or fragment", |text| {
+    Endpoint, false, "URL (\"https://api.example.org/v1\") without user, query or fragment", |text| {
         let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"))?;
         let (authority, path) = rest.split_once('/').map_or((rest, ""), |(a, p)| (a, p));
         let plain = path.bytes().all(|b| b.is_ascii_graphic() && !b"?#".contains(&b));
         (is_authority(authority) && plain).then(|| text.to_owned())
     };
     /// A host that a plan may name.
-    HostPattern, "host, host:port, \"*.example.org\" or a range of addresses", |text| {
+    HostPattern, false, "host, host:port, \"*.example.org\" or a range of addresses", |text| {
         let name = text.strip_prefix("*.").unwrap_or(text);
         let good = is_authority(name) || Network::from_text(text).is_ok();
         good.then(|| text.to_ascii_lowercase())
     };
     /// The beginning of header names.
-    HeaderPrefix, "letters, digits and hyphens, starting with a letter (\"x-vhttpd\")", |text| {
+    HeaderPrefix, false, "letters, digits and hyphens, starting with a letter (\"x-vhttpd\")", |text| {
         let good = text.len() <= 64 && text.starts_with(|c: char| c.is_ascii_alphabetic())
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
             && !text.ends_with('-');
         good.then(|| text.to_ascii_lowercase())
     };
-    /// Where the cache keeps its values.
-    StoreUrl, "\"memory\", or a URL starting with redis://, rediss://, redis+cluster:// or redis+sentinel://", |text| {
+    /// Where the cache keeps its values; a secret, since the URL may contain a password.
+    StoreUrl, true, "\"memory\", or a URL starting with redis://, rediss://, redis+cluster:// or redis+sentinel://", |text| {
         let schemes = ["redis://", "rediss://", "redis+cluster://", "redis+sentinel://"];
         let named = |scheme: &&str| text.strip_prefix(*scheme).is_some_and(|rest| !rest.is_empty());
         let plain = text.bytes().all(|b| b.is_ascii_graphic());
-        (text == "memory" || (plain && schemes.iter().any(|scheme| named(&scheme)))).then(|| text.to_owned())
+        (text == "memory" || (plain && schemes.iter().any(named))).then(|| text.to_owned())
     };
 }
 
