@@ -57,9 +57,8 @@ pub enum ReceivedBody {
     Raw(u64),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[serde(default)]
-#[derive(Default)]
 struct Members {
     id: String,
     request_id: String,
@@ -85,6 +84,9 @@ struct Members {
 /// Reads the payload of a request frame.
 pub fn decode(payload: &[u8]) -> Result<Received, Error> {
     let text = std::str::from_utf8(payload).map_err(|_| Error::exchange("not UTF-8"))?;
+    if !text.trim_ascii_start().starts_with('{') {
+        return Err(Error::exchange("not a JSON object"));
+    }
     let m: Members = serde_json::from_str(text).map_err(|error| Error::json(&error))?;
     let body = match (m.body_length, m.body_encoding.as_str()) {
         (Some(length), _) => ReceivedBody::Raw(length),

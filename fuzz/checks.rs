@@ -1,0 +1,121 @@
+//! What must hold for whatever bytes a decoder is fed, one function a decoder.
+//!
+//! The fuzz targets and the seeded mutations of `crates/wire/tests/mutations.rs` share these.
+#![allow(dead_code, reason = "each fuzz target uses one of them")]
+
+use bytes::{Bytes, BytesMut};
+use hedgerow_wire::answer::{self, Answer, Body};
+use hedgerow_wire::stream::{self, Event};
+use hedgerow_wire::{frame, ready, request, set_cookie};
+
+/// The frames of a byte stream, as far as they are complete, and the error that ended it.
+fn frames(reads: &[&[u8]]) -> (Vec<Bytes>, Option<frame::Error>) {
+    let (mut buffer, mut frames) = (BytesMut::new(), Vec::new());
+    for read in reads {
+        buffer.extend_from_slice(read);
+        loop {
+            match frame::decode(&mut buffer) {
+                Ok(Some(payload)) => frames.push(payload),
+                Ok(None) => break,
+                Err(error) => return (frames, Some(error)),
+            }
+        }
+    }
+    (frames, None)
+}
+
+/// Frames are the same however the bytes were cut into reads.
+pub(crate) fn frame(data: &[u8]) {
+    let whole = frames(&[data]);
+    for payload in &whole.0 {
+        assert!((1..=frame::MAX_FRAME).contains(&payload.len()));
+    }
+    let bytes: Vec<&[u8]> = data.chunks(1).collect();
+    assert_eq!(frames(&bytes), whole);
+    let (head, tail) = data.split_at(data.len() / 2);
+    assert_eq!(frames(&[head, tail]), whole);
+}
+
+/// A readiness line that is understood is written and read back as itself.
+pub(crate) fn ready(data: &[u8]) {
+    let mut buffer = BytesMut::from(data);
+    if let Ok(Some(read)) = ready::decode(&mut buffer) {
+        assert!(buffer.len() < data.len());
+        let mut line = BytesMut::new();
+        ready::encode(&mut line, &read);
+        assert_eq!(ready::decode(&mut line), Ok(Some(read)));
+        assert!(line.is_empty());
+    }
+}
+
+/// A request is read or refused.
+pub(crate) fn request(data: &[u8]) {
+    if let Ok(read) = request::decode(data) {
+        // The same as JSON says it: a decoder that skipped something would differ here.
+        let json: serde_json::Value = serde_json::from_slice(data).expect("it was read");
+        assert_eq!(json.get("id").and_then(|id| id.as_str()).unwrap_or_default(), read.id);
+    }
+}
+
+/// What an answer lets through is something that HTTP allows.
+pub(crate) fn answer(data: &[u8]) {
+    let payload = Bytes::copy_from_slice(data);
+    let _ = answer::capabilities(&payload);
+    let (status, headers) = match answer::decode(&payload, "t") {
+        Ok(Answer::Response(response)) => {
+            assert_ne!(response.body, Body::Raw(0));
+            (response.status, response.headers)
+        }
+        Ok(Answer::StreamStart(start)) => (start.status, start.headers),
+        Ok(Answer::Plan(json) | Answer::Batch(json) | Answer::Dispatch(json)) => {
+            assert_eq!(json, payload);
+            return;
+        }
+        Err(error) => {
+            assert!(!error.detail.is_empty());
+            return;
+        }
+    };
+    assert!((200..=599).contains(&status));
+    for (name, value) in headers {
+        assert!(!name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() && b != b':'));
+        assert!(!name.bytes().any(|b| b.is_ascii_uppercase()));
+        assert!(!value.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)));
+        assert!(!name.starts_with("x-worker-") && name != "content-length");
+    }
+}
+
+/// A frame inside a stream is an event or refused, and an error's text is one line.
+pub(crate) fn stream(data: &[u8]) {
+    if let Ok(Event::Error(error)) = stream::decode(&Bytes::copy_from_slice(data), "t") {
+        assert!(!error.class.is_empty());
+        assert!(!error.message.unwrap_or_default().contains(['\r', '\n']));
+    }
+}
+
+/// Cutting cookies apart loses nothing but the commas and spaces between them.
+pub(crate) fn set_cookie(data: &[u8]) {
+    let Ok(joined) = std::str::from_utf8(data) else { return };
+    let kept: usize = set_cookie::split(joined).map(str::len).sum();
+    let between = |c: char| c == ',' || c.is_whitespace();
+    assert!(kept <= joined.len());
+    assert!(kept >= joined.chars().filter(|&c| !between(c)).map(char::len_utf8).sum());
+}
+
+/// One call is one event with the data it was given, whatever is in it.
+pub(crate) fn sse(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut out = BytesMut::new();
+    hedgerow_wire::sse::write_event(&mut out, Some(&text), Some(&text), None, data);
+    let body = out.strip_suffix(b"\n\n").expect("an event ends with an empty line");
+    assert!(!body.windows(2).any(|two| two == b"\n\n") && !body.contains(&b'\r'));
+    let lines: Vec<&[u8]> = body.split(|&byte| byte == b'\n').collect();
+    assert!(lines[0].starts_with(b"id: ") && lines[1].starts_with(b"event: "));
+    let pieces: Vec<&[u8]> =
+        lines[2..].iter().map(|line| line.strip_prefix(b"data: ").expect("data")).collect();
+    let normal: Vec<u8> =
+        String::from_utf8_lossy(data).replace("\r\n", "\n").replace('\r', "\n").into();
+    if std::str::from_utf8(data).is_ok() {
+        assert_eq!(pieces.join(&b'\n'), normal);
+    }
+}
