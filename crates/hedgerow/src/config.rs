@@ -97,7 +97,11 @@ pub fn read(sources: &Sources, machine: &dyn Machine) -> Reading {
         problems.extend(resolver.problems);
         problems.extend(linter.warnings);
     }
-    let source = Source { name, text: hide(text, &reader.secrets) };
+    let mut secrets = reader.secrets;
+    if broken {
+        secrets.extend(secret_lines(&text));
+    }
+    let source = Source { name, text: hide(text, &secrets) };
     let mut printer = Printer::new(&source);
     document.print(&mut printer);
     let mut effective = printer.finish();
@@ -108,6 +112,25 @@ pub fn read(sources: &Sources, machine: &dyn Machine) -> Reading {
     let mut report = Report { source, problems };
     report.sort();
     Reading { config, report, effective }
+}
+
+/// What stands after a secret key and `=` in its line: in a broken document, the only way to know.
+fn secret_lines(text: &str) -> Vec<std::ops::Range<usize>> {
+    let mut spans = Vec::new();
+    for entry in keys::ENTRIES.iter() {
+        let keys::Entry::Key { path, secret: true, .. } = entry else { continue };
+        let key = path.rsplit('.').next().unwrap_or(path);
+        for (at, _) in text.match_indices(key) {
+            let rest = &text[at + key.len()..];
+            let value = rest.trim_start_matches([' ', '\t', '"', '\'']);
+            if value.starts_with('=') {
+                let start = text.len() - value.len() + 1;
+                let end = value.find('\n').map_or(text.len(), |line| start - 1 + line);
+                spans.push(start..end);
+            }
+        }
+    }
+    spans
 }
 
 /// Replaces secrets by as many `*`, so that a caret under the line still points at the right place.

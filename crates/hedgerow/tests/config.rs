@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use hedgerow::cli::{CheckArguments, judge};
+use hedgerow::cli::{CheckArguments, ConfigArguments, judge};
 use hedgerow::config::machine::Machine;
 use hedgerow::config::{Config, Secret, Sources, read};
 use proptest::prelude::*;
@@ -140,6 +140,47 @@ fn the_reference_on_disk_is_the_one_of_the_program() {
     }
     let on_disk = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(on_disk == made, "run: hedgerow docs configuration > docs/configuration.md");
+}
+
+/// Case 20 of the acceptance cases, by the program itself.
+#[test]
+fn the_program_prints_the_defaults() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hedgerow"));
+    command.args([
+        "check",
+        "--print",
+        "--worker-command",
+        "sh",
+        "--worker-read-timeout-ms",
+        "3000",
+    ]);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    command.env_clear().env("PATH", "/usr/bin:/bin").current_dir(folder);
+    let output = command.output().expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let shown = String::from_utf8(output.stdout).expect("UTF-8");
+    for line in
+        ["connect_timeout_ms = 200 ", "read_timeout_ms = 3000 ", "request_timeout_ms = 5000 "]
+    {
+        assert!(shown.lines().any(|shown| shown.starts_with(line)), "{line}\n{shown}");
+    }
+}
+
+/// A reload reads again: the file, and what `Config::load` says of it, may have changed.
+#[test]
+fn a_configuration_is_loaded_again() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reload.toml");
+    let flags = vec![("admin-listen".to_owned(), "127.0.0.1:9".to_owned())];
+    let arguments = ConfigArguments { file: Some(path.clone()), flags };
+    std::fs::write(&path, "worker = { command = \"sh\", pool_size = 2 }").expect("writable");
+    let loaded = Config::load(&arguments).expect("good");
+    assert_eq!((loaded.config.worker.pool_size, loaded.config.admin.listen.port()), (2, 9));
+    std::fs::write(&path, "worker = { command = \"sh\", pool_size = \"two\" }").expect("writable");
+    let report = Config::load(&arguments).expect_err("bad").to_string();
+    assert!(report.contains("reload.toml:1:40"), "{report}");
+    std::fs::remove_file(&path).expect("removable");
+    let report = Config::load(&arguments).expect_err("gone").to_string();
+    assert!(report.contains("cannot read"), "{report}");
 }
 
 proptest! {

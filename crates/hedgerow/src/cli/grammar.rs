@@ -96,6 +96,7 @@ fn with_keys(command: Clap, arguments: &[OsString]) -> Clap {
             .allow_hyphen_values(true)
             .hide(true)
     });
+    let usage = format!("hedgerow {} [-c FILE] [--KEY VALUE]...", command.get_name());
     command
         .arg(
             Arg::new("config")
@@ -113,6 +114,7 @@ fn with_keys(command: Clap, arguments: &[OsString]) -> Clap {
                 .help("The same, without -c"),
         )
         .args(keys)
+        .override_usage(usage)
         .after_help(KEYS)
 }
 

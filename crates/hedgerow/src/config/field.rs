@@ -90,8 +90,8 @@ impl Reader {
     fn value<T: Value>(&mut self, table: &mut Table<'_>, key: &'static str) -> Option<Set<T>> {
         let path = table.join(key);
         let in_file = table.take(key);
-        if let (true, Some((_, value))) = (T::SECRET, &in_file) {
-            self.secrets.push(value.span());
+        if let Some((_, value)) = &in_file {
+            self.secrets.extend(T::secret_spans(value));
         }
         if let Some((place, text)) = self.overrides.remove(&path) {
             return match T::from_text(&text) {
@@ -204,7 +204,7 @@ impl<T: Value> Field for Set<T> {
     }
 
     fn describe(path: &str, key: &str, default: &str, about: &str, entries: &mut Vec<Entry>) {
-        entries.push(Entry::key(path, key, T::accepts(), default, about));
+        entries.push(Entry::key(path, key, T::accepts(), default, about).secret(T::SECRET));
     }
 
     fn print_value(&self, key: &str, printer: &mut Printer<'_>) {
@@ -220,7 +220,7 @@ impl<T: Value> Field for Option<Set<T>> {
     }
 
     fn describe(path: &str, key: &str, _: &str, about: &str, entries: &mut Vec<Entry>) {
-        entries.push(Entry::key(path, key, T::accepts(), "", about));
+        entries.push(Entry::key(path, key, T::accepts(), "", about).secret(T::SECRET));
     }
 
     fn print_value(&self, key: &str, printer: &mut Printer<'_>) {

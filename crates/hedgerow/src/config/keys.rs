@@ -43,6 +43,8 @@ pub enum Entry {
         default: String,
         /// One sentence.
         about: String,
+        /// Whether its value must never be shown.
+        secret: bool,
     },
 }
 
@@ -56,7 +58,15 @@ impl Entry {
 
     pub(crate) fn key(path: &str, key: &str, accepts: String, default: &str, about: &str) -> Self {
         let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-        Self::Key { path, accepts, default: default.to_owned(), about: about.trim().to_owned() }
+        let (default, about) = (default.to_owned(), about.trim().to_owned());
+        Self::Key { path, accepts, default, about, secret: false }
+    }
+
+    pub(crate) fn secret(mut self, is: bool) -> Self {
+        if let Self::Key { secret, .. } = &mut self {
+            *secret = is;
+        }
+        self
     }
 
     pub(crate) fn table(path: &str, form: Form, about: &str, section: &str) -> Self {
@@ -122,7 +132,8 @@ pub fn path_of_flag(flag: &str) -> Option<String> {
         let name =
             flag.strip_prefix(&flag_of(before)).and_then(|rest| rest.strip_suffix(&flag_of(after)));
         // `upstream-api-hedge-max`: the longest ending is meant, not a `max` of `api-hedge`.
-        if let Some(name) = name.filter(|name| !name.is_empty())
+        let good = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        if let Some(name) = name.filter(|name| !name.is_empty() && name.bytes().all(good))
             && best.as_ref().is_none_or(|(length, _)| after.len() > *length)
         {
             best = Some((after.len(), path.replacen('*', name, 1)));

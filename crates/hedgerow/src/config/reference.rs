@@ -54,7 +54,7 @@ pub fn markdown() -> String {
 fn rows(table: &str, out: &mut String) {
     let mut head = "\n| key | type | default | |\n| --- | --- | --- | --- |\n";
     for entry in ENTRIES.iter() {
-        let Entry::Key { path, accepts, default, about } = entry else { continue };
+        let Entry::Key { path, accepts, default, about, .. } = entry else { continue };
         let Some((parent, key)) = path.rsplit_once('.') else { continue };
         if parent != table || as_an_upstream(path) {
             continue;

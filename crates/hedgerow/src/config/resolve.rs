@@ -120,6 +120,10 @@ impl Resolver<'_> {
     fn admin(&mut self, from: &file::Admin) -> to::Admin {
         let listen = from.listen.value.0;
         let token = (!from.token.value.0.is_empty()).then(|| from.token.value.clone());
+        if !from.token.value.0.bytes().all(|b| b.is_ascii_graphic()) {
+            let advice = "use letters, digits and signs of ASCII, without spaces";
+            self.error(&from.token.place, "`admin.token` cannot be sent in a header", advice);
+        }
         if token.is_none() && !is_loopback(listen) {
             self.error(
                 &from.listen.place,

@@ -11,6 +11,7 @@ mod net;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use toml::Spanned;
 use toml::de::DeValue;
 
 pub(crate) use amount::duration;
@@ -43,6 +44,10 @@ impl Refusal {
 pub(crate) trait Value: Sized + Clone {
     /// Whether the text must never be shown.
     const SECRET: bool = false;
+    /// The parts of a TOML value that must never be shown.
+    fn secret_spans(value: &Spanned<DeValue<'_>>) -> Vec<Range<usize>> {
+        if Self::SECRET { vec![value.span()] } else { Vec::new() }
+    }
     /// What is accepted, as a phrase for messages and for the reference.
     fn accepts() -> String;
     /// Reads the text of a flag, a variable or a TOML string.

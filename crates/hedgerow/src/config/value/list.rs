@@ -1,7 +1,10 @@
 //! Several values in one key.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
+use toml::Spanned;
 use toml::de::DeValue;
 
 use super::{Refusal, Value, one, quote, wrong_type};
@@ -90,6 +93,14 @@ impl Map {
 }
 
 impl Value for Map {
+    fn secret_spans(value: &Spanned<DeValue<'_>>) -> Vec<Range<usize>> {
+        let table = value.get_ref().as_table();
+        let pairs = table.into_iter().flat_map(|table| table.iter());
+        pairs
+            .filter(|(name, _)| Self::hidden(name.get_ref()))
+            .map(|(_, text)| text.span())
+            .collect()
+    }
     fn accepts() -> String {
         "table of text".into()
     }
@@ -106,8 +117,8 @@ impl Value for Map {
     }
     fn from_toml(value: &DeValue<'_>) -> Result<Self, Refusal> {
         let table = value.as_table().ok_or_else(|| wrong_type::<Self>(value))?;
-        let pair = |(name, text): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
-            let name: &std::borrow::Cow<'_, str> = name.get_ref();
+        let pair = |(name, text): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
+            let name = name.get_ref();
             match text.get_ref() {
                 DeValue::String(text) => Self::checked(name, text),
                 other => Err(Refusal::new(
