@@ -11,6 +11,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::config::suggestion;
+
 pub use check::{Outcome, check, judge};
 pub use values::Unit;
 
@@ -169,9 +173,25 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, L
     let matches = grammar::grammar(&arguments).try_get_matches_from(&arguments);
     let matches = matches.map_err(|error| Leave {
         code: u8::try_from(error.exit_code()).unwrap_or(2),
-        text: format!("{}\n", error.render().to_string().trim_end()),
+        text: unknown_flag(&error, &arguments)
+            .unwrap_or_else(|| format!("{}\n", error.render().to_string().trim_end())),
     })?;
     Ok(grammar::command(&matches))
+}
+
+/// An unknown flag of `serve` and `check` is most likely a key: say which one was meant.
+fn unknown_flag(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    let keys = arguments.get(1).is_some_and(|command| command == "serve" || command == "check");
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
+    if !keys || error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let name = flag.strip_prefix("--")?.split('=').next()?;
+    let advice = match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(known)) => format!("did you mean {known}?"),
+        _ => suggestion(name),
+    };
+    Some(format!("error: unknown flag --{name}\n = help: {advice}\n"))
 }
 
 /// The line of `hedgerow version`.
@@ -235,7 +255,11 @@ mod tests {
     fn an_unknown_flag_leaves_with_a_suggestion() {
         let leave = parse("hedgerow serve --worker-read-timout-ms 3000").expect_err("unknown");
         assert_eq!(leave.code, 2);
-        assert!(leave.text.contains("--worker-read-timeout-ms"), "{}", leave.text);
+        assert!(leave.text.contains("mean --worker-read-timeout-ms?"), "{}", leave.text);
+        let leave = parse("hedgerow check --upstream-api-hedg-max=1").expect_err("unknown");
+        assert!(leave.text.contains("--upstream-NAME-hedge-max"), "{}", leave.text);
+        let leave = parse("hedgerow check --zzz").expect_err("unknown");
+        assert!(leave.text.contains("docs keys"), "{}", leave.text);
     }
 
     #[test]

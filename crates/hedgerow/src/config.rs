@@ -5,7 +5,7 @@
 //!
 //! The way of a value: `file` defines every key once; `field` reads the document by it; `resolve`
 //! gives the values their meaning and finds contradictions; `check` looks at the machine; `lint`
-//! warns. [`keys`] derives the flags and variables, [`reference`] the documentation.
+//! warns. [`keys`] derives the flags and variables, [`mod@reference`] the documentation.
 
 mod check;
 mod field;
@@ -27,6 +27,7 @@ pub use model::*;
 pub use report::{Place, Problem, Report, Severity, Source};
 use resolve::Resolver;
 pub use sources::Sources;
+pub(crate) use sources::suggestion;
 pub(crate) use value::duration;
 
 /// The file that is used when none is named and it exists.

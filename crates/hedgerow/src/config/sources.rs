@@ -11,7 +11,7 @@ use super::keys::{closest, flag_of, path_of_flag, settable, variable_of};
 use super::report::{Place, Problem, Report, Severity, Source};
 use crate::cli::ConfigArguments;
 
-/// What a configuration is made of. [`super::load`] reads it; nothing else is looked at.
+/// What a configuration is made of. [`super::read`] reads it; nothing else is looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
     /// Name of the file for messages, and its text.
@@ -67,7 +67,9 @@ pub(super) fn overrides(
                 // Without the common beginning, which would make everything look alike.
                 let known: Vec<String> = settable().map(|(path, ..)| flag_of(path)).collect();
                 match closest(&flag, known.iter().map(String::as_str)) {
-                    Some(known) => format!("did you mean {}?", variable_of(known)),
+                    Some(known) => {
+                        format!("did you mean {}?", variable_of(known).replace('*', "NAME"))
+                    }
                     None => "`hedgerow docs keys` lists every variable".into(),
                 }
             };
@@ -87,10 +89,10 @@ pub(super) fn overrides(
 }
 
 /// "did you mean" for a flag that no key has.
-fn suggestion(flag: &str) -> String {
+pub(crate) fn suggestion(flag: &str) -> String {
     let known: Vec<String> = settable().map(|(path, ..)| flag_of(path)).collect();
     match closest(flag, known.iter().map(String::as_str)) {
-        Some(known) => format!("did you mean --{known}?"),
+        Some(known) => format!("did you mean --{}?", known.replace('*', "NAME")),
         None => "`hedgerow docs keys` lists every key".into(),
     }
 }
