@@ -33,7 +33,7 @@ final class FormData
             return true;
         }
         if (strncasecmp($type, 'application/x-www-form-urlencoded', 33) === 0) {
-            $this->readUrlEncoded($incoming->spool === null ? $incoming->body : (string) stream_get_contents($incoming->spool, -1, 0), $limits);
+            $this->readUrlEncoded($incoming->bytes(), $limits);
             return true;
         }
         return false;

@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Hedgerow\Form;
 
+use Hedgerow\Worker\Quiet;
+
 /**
  * One file of a form, in a temporary file that lives as long as the request. A file input that the user left
  * empty has no path.
@@ -21,8 +23,8 @@ final class UploadedFile
             return;
         }
         $directory = (string) ini_get('upload_tmp_dir') ?: sys_get_temp_dir();
-        $path = @tempnam($directory, 'hedgerow-upload-');
-        $handle = $path === false ? false : @fopen($path, 'wb');
+        $path = Quiet::run(static fn (): mixed => tempnam($directory, 'hedgerow-upload-'));
+        $handle = $path === false ? false : Quiet::run(static fn (): mixed => fopen($path, 'wb'));
         if ($handle === false) {
             throw new \RuntimeException('no temporary file for an upload can be made');
         }
@@ -33,7 +35,7 @@ final class UploadedFile
     public function write(string $bytes): void
     {
         $this->size += strlen($bytes);
-        if ($this->handle !== null && @fwrite($this->handle, $bytes) !== strlen($bytes)) {
+        if ($this->handle !== null && Quiet::run(fn (): mixed => fwrite($this->handle, $bytes)) !== strlen($bytes)) {
             throw new \RuntimeException('the temporary directory has no room for an upload');
         }
     }
@@ -50,7 +52,7 @@ final class UploadedFile
     {
         $this->done();
         if ($this->path !== '' && is_file($this->path)) {
-            @unlink($this->path);
+            Quiet::run(fn (): bool => unlink($this->path));
         }
     }
 

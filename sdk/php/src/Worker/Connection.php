@@ -14,8 +14,8 @@ final class Connection
     private const READ = 16 * 1024;
     private const READ_BODY = 256 * 1024;
     private const INLINE_WRITE = 64 * 1024;
-    /** Bodies longer than this go to a temporary file when the application can read a stream. */
-    public const SPOOL_ABOVE = 2 * 1024 * 1024;
+    /** A body longer than this goes to a temporary file: a string that grows is copied again and again. */
+    private const SPOOL_ABOVE = 2 * 1024 * 1024;
     private const WRITE_TIMEOUT = 86400;
 
     /** True once nothing more can be read or written. */
@@ -29,7 +29,7 @@ final class Connection
     private int $bodyLeft = 0;
 
     /** @param resource $stream */
-    public function __construct(public readonly mixed $stream, private readonly bool $spool)
+    public function __construct(public readonly mixed $stream)
     {
         stream_set_blocking($stream, false);
         stream_set_read_buffer($stream, 0);
@@ -153,8 +153,8 @@ final class Connection
         }
         $this->partial = new Incoming($frame, '', null, $length);
         $this->bodyLeft = $length;
-        if ($this->spool && $length > self::SPOOL_ABOVE) {
-            $this->partial->spool = fopen('php://temp/maxmemory:0', 'w+b') ?: null;
+        if ($length > self::SPOOL_ABOVE) {
+            $this->partial->spool = Quiet::run(static fn (): mixed => fopen('php://temp/maxmemory:0', 'w+b')) ?: null;
         }
         if ($length > 0 && $this->buffer !== '') {
             $first = strlen($this->buffer) > $length ? substr($this->buffer, 0, $length) : $this->buffer;
@@ -185,7 +185,7 @@ final class Connection
         $this->bodyLeft -= strlen($bytes);
         if ($this->partial->spool === null) {
             $this->partial->body .= $bytes;
-        } elseif (@fwrite($this->partial->spool, $bytes) !== strlen($bytes)) {
+        } elseif (Quiet::run(fn (): mixed => fwrite($this->partial->spool, $bytes)) !== strlen($bytes)) {
             $this->refuse('a body that the temporary directory has no room for');
         }
     }

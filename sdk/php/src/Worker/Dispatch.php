@@ -17,6 +17,7 @@ final class Dispatch
     public static function answer(?Callee $handler, Incoming $incoming): array
     {
         $envelope = Envelope::of($incoming);
+        $envelope['body'] = $incoming->bytes();
         $state = $envelope['state'] ?? [];
         $envelope['state'] = is_array($state) ? $state : [];
         $head = ['mode' => 'stream', 'strategy' => 'dispatch', 'event' => $envelope['event'] ?? 'open', 'id' => $envelope['id']];

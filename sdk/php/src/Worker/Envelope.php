@@ -6,7 +6,8 @@ namespace Hedgerow\Worker;
 
 /**
  * The request as the application sees it: the fifteen fields of the contract are always there and of their
- * type, whatever the gateway left out, and the body is bytes. Fields the gateway added are kept.
+ * type, whatever the gateway left out, and the body is bytes (empty here while a large one waits in a temporary
+ * stream). Fields the gateway added are kept.
  */
 final class Envelope
 {

@@ -57,17 +57,25 @@ final class Failure
     /** One line of valid UTF-8 within the limit. */
     public static function clean(string $message): string
     {
-        $message = substr($message, 0, 2 * self::MESSAGE_LIMIT);
+        $message = self::cut($message, 2 * self::MESSAGE_LIMIT);
         if (!preg_match('//u', $message)) {
-            // The cut, or the author, left half a character: what is not UTF-8 becomes a question mark.
             $message = preg_replace('/[\x80-\xFF]+/', '?', $message);
         }
         $message = trim(preg_replace('/\p{Cc}+/u', ' ', $message));
-        $message = substr($message, 0, self::MESSAGE_LIMIT);
-        while ($message !== '' && !preg_match('//u', $message)) {
-            $message = substr($message, 0, -1);
+        return self::cut($message, self::MESSAGE_LIMIT);
+    }
+
+    /** Cuts, but never within a character. */
+    private static function cut(string $text, int $limit): string
+    {
+        if (strlen($text) <= $limit) {
+            return $text;
         }
-        return $message;
+        $end = $limit;
+        while ($end > $limit - 4 && (ord($text[$end]) & 0xC0) === 0x80) {
+            $end--;
+        }
+        return substr($text, 0, $end);
     }
 
     /** Anonymous classes carry a path behind a NUL byte; the name is what stands before it. */

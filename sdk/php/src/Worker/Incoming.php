@@ -5,8 +5,8 @@ declare(strict_types=1);
 namespace Hedgerow\Worker;
 
 /**
- * One complete request as it came off the wire: the decoded frame, and the body as bytes, either in
- * memory or, when it is large and the application reads PSR-7 streams, in a temporary stream.
+ * One complete request as it came off the wire: the decoded frame, and the body as bytes, in memory or,
+ * when it is large, in a temporary stream.
  */
 final class Incoming
 {
@@ -20,6 +20,16 @@ final class Incoming
         public mixed $spool = null,
         public int $length = 0,
     ) {
+    }
+
+    /** The whole body as one string. */
+    public function bytes(): string
+    {
+        if ($this->spool === null) {
+            return $this->body;
+        }
+        rewind($this->spool);
+        return (string) stream_get_contents($this->spool);
     }
 
     /**

@@ -43,12 +43,6 @@ final class Invoker
             . ': expected a callable, a PSR-15 handler, [middleware…, handler] or [\'http\' => …, \'stream\' => …]');
     }
 
-    /** Whether large bodies are better kept in a stream than in a string. */
-    public function readsStreams(): bool
-    {
-        return $this->builder !== null;
-    }
-
     public function call(Incoming $incoming, FormData $form): mixed
     {
         $envelope = Envelope::of($incoming);
@@ -58,6 +52,10 @@ final class Invoker
             $envelope['uploaded_files'] = [...$envelope['uploaded_files'], ...$form->entries()];
         }
         if ($this->builder === null) {
+            if ($incoming->spool !== null) {
+                $envelope['body'] = $incoming->bytes();
+                $incoming->spool = null; // the file has served
+            }
             return ($this->target)($envelope, $envelope);
         }
         try {

@@ -17,25 +17,30 @@ final class Listener
     private function __construct(public readonly mixed $stream, private readonly string $path)
     {
         clearstatcache();
-        $this->inode = @fileinode($path);
+        $this->inode = fileinode($path);
         $this->pid = getmypid();
     }
 
     /** @throws \RuntimeException in one sentence */
     public static function open(string $path): self
     {
+        return Quiet::run(static fn (): self => self::bind($path));
+    }
+
+    private static function bind(string $path): self
+    {
         if (strlen($path) > self::PATH_LIMIT) {
             throw new \RuntimeException("the socket path $path is longer than " . self::PATH_LIMIT . ' bytes');
         }
-        if (@filetype($path) === 'socket') {
-            $other = @stream_socket_client("unix://$path", $code, $why, 1.0);
+        if (filetype($path) === 'socket') {
+            $other = stream_socket_client("unix://$path", $code, $why, 1.0);
             if ($other !== false) {
                 throw new \RuntimeException("another process is listening on $path");
             }
-            @unlink($path);
+            unlink($path);
         }
         $context = stream_context_create(['socket' => ['backlog' => self::BACKLOG]]);
-        $stream = @stream_socket_server("unix://$path", $code, $why, STREAM_SERVER_BIND | STREAM_SERVER_LISTEN, $context);
+        $stream = stream_socket_server("unix://$path", $code, $why, STREAM_SERVER_BIND | STREAM_SERVER_LISTEN, $context);
         if ($stream === false) {
             throw new \RuntimeException("the socket $path cannot be opened: $why");
         }
@@ -49,12 +54,14 @@ final class Listener
         if (getmypid() !== $this->pid) {
             return;
         }
-        if (is_resource($this->stream)) {
-            fclose($this->stream);
-        }
-        clearstatcache();
-        if ($this->inode !== false && @fileinode($this->path) === $this->inode) {
-            @unlink($this->path);
-        }
+        Quiet::run(function (): void {
+            if (is_resource($this->stream)) {
+                fclose($this->stream);
+            }
+            clearstatcache();
+            if ($this->inode !== false && fileinode($this->path) === $this->inode) {
+                unlink($this->path);
+            }
+        });
     }
 }

@@ -29,7 +29,7 @@ final class Log
             return;
         }
         while (ob_get_level() > 1) {
-            if (!@ob_end_flush()) {
+            if (!Quiet::run(ob_end_flush(...))) {
                 return; // a buffer that the application made irremovable
             }
         }
@@ -51,7 +51,7 @@ final class Log
     private static function write(string $text): void
     {
         if (is_resource(STDERR)) {
-            @fwrite(STDERR, $text);
+            Quiet::run(static fn (): mixed => fwrite(STDERR, $text));
         }
     }
 }

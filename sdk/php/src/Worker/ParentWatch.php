@@ -40,7 +40,7 @@ final class ParentWatch
         if (function_exists('posix_getppid')) {
             return posix_getppid();
         }
-        $stat = (string) @file_get_contents('/proc/self/stat');
+        $stat = (string) Quiet::run(static fn (): mixed => file_get_contents('/proc/self/stat'));
         $afterName = strrpos($stat, ')');
         return $afterName === false ? 0 : (int) (explode(' ', substr($stat, $afterName + 2))[1] ?? 0);
     }

@@ -17,7 +17,7 @@ final class Ready
     public static function fromEnvironment(): self
     {
         $fd = getenv('HEDGEROW_READY_FD');
-        $pipe = is_string($fd) && ctype_digit($fd) ? @fopen("php://fd/$fd", 'wb') : false;
+        $pipe = is_string($fd) && ctype_digit($fd) ? Quiet::run(static fn (): mixed => fopen("php://fd/$fd", 'wb')) : false;
         return new self($pipe ?: null);
     }
 
@@ -41,8 +41,8 @@ final class Ready
     private function write(array $line): void
     {
         if ($this->pipe !== null) {
-            @fwrite($this->pipe, json_encode($line, JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE) . "\n");
-            fclose($this->pipe);
+            $text = json_encode($line, JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE) . "\n";
+            Quiet::run(fn (): bool => fwrite($this->pipe, $text) !== false && fclose($this->pipe));
             $this->pipe = null;
         }
     }

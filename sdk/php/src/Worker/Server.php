@@ -10,8 +10,8 @@ namespace Hedgerow\Worker;
  */
 final class Server
 {
-    private const PARENT_CHECK_SECONDS = 1;
-    private const LAST_WAIT_SECONDS = 1;
+    /** No wait is longer: a signal that comes just before the wait begins does not end it, and the gateway may be gone. */
+    private const WAIT_SECONDS = 1;
     private const CONNECTIONS = 256;
 
     private bool $stopping = false;
@@ -36,13 +36,8 @@ final class Server
     public function run(): void
     {
         while (true) {
-            if ($this->stopping) {
-                $wait = $this->isMidway() ? self::LAST_WAIT_SECONDS : 0;
-            } else {
-                $wait = $this->parent === null ? null : self::PARENT_CHECK_SECONDS;
-            }
             $ready = $this->streams;
-            $count = self::select($ready, $wait);
+            $count = self::select($ready, $this->stopping && !$this->isMidway() ? 0 : self::WAIT_SECONDS);
             if ($count === 0) {
                 if ($this->stopping || $this->parent?->isGone()) {
                     return;
@@ -63,7 +58,7 @@ final class Server
      * @param array<int, resource> $ready
      * @return int how many are ready; -1 after a signal
      */
-    private static function select(array &$ready, ?int $wait): int
+    private static function select(array &$ready, int $wait): int
     {
         $none = null;
         try {
@@ -80,7 +75,7 @@ final class Server
 
     private function accept(): void
     {
-        $stream = @stream_socket_accept($this->listener->stream, 0);
+        $stream = Quiet::run(fn (): mixed => stream_socket_accept($this->listener->stream, 0));
         if ($stream === false) {
             return;
         }
@@ -88,7 +83,7 @@ final class Server
             $this->drop(array_key_first($this->connections)); // kept longest without being closed
         }
         $key = (int) $stream;
-        $this->connections[$key] = new Connection($stream, $this->service->readsStreams());
+        $this->connections[$key] = new Connection($stream);
         $this->streams[$key] = $stream;
         $this->serve($key, $this->connections[$key]); // its first frame is mostly there already
     }

@@ -32,11 +32,6 @@ final class Service
         $this->responder = new Responder($announce);
     }
 
-    public function readsStreams(): bool
-    {
-        return $this->application?->http?->readsStreams() ?? false;
-    }
-
     public function serve(Connection $connection, Incoming $incoming): void
     {
         $id = $incoming->frame['id'] ?? '';

@@ -17,7 +17,7 @@ final class SseEvent
         if (is_array($item) && array_intersect_key($item, ['data' => 1, 'id' => 1, 'event' => 1, 'retry' => 1]) === []) {
             throw new ContractError('an event is an array without data, id, event or retry');
         }
-        $clean = ['data' => self::data($event['data'] ?? '')];
+        $clean = ['data' => self::data(is_array($item) ? $item['data'] ?? '' : $item)];
         foreach (['id', 'event'] as $field) {
             if (isset($event[$field])) {
                 $value = $event[$field];

@@ -19,7 +19,9 @@ final class StreamSender
 
     public function __construct(private readonly Exchange $exchange, private readonly Answer $answer)
     {
-        $type = $answer->headers['content-type'] ?? 'application/octet-stream';
+        $headers = $answer->headers;
+        $type = $headers['content-type'] ?? 'application/octet-stream';
+        unset($headers['content-type']);
         $this->pending = Frame::encode([
             'mode' => 'stream',
             'event' => 'start',
@@ -27,7 +29,7 @@ final class StreamSender
             'status' => $answer->status,
             'stream_type' => $answer->stream?->type ?? 'text',
             'content_type' => is_array($type) ? $type[0] : $type,
-            'headers' => (object) $answer->headers,
+            'headers' => (object) $headers,
         ]);
     }
 
