@@ -1,0 +1,63 @@
+//! The worker's side of the contract as a list of requirements that any worker program can be held
+//! to: `hedgerow conform -- WORKER COMMAND`.
+//!
+//! The first tier asks nothing of the application. The second needs the routes under `/conform`,
+//! which an application offers by answering `GET /conform` with `{"conform":1}`; the worker
+//! libraries each come with one.
+//!
+//! Promise: every requirement is one sentence and one verdict, they do not depend on each other's
+//! outcome, and a worker that does not answer costs a bounded wait, never a hang.
+
+mod application;
+mod bodies;
+mod client;
+mod connections;
+mod program;
+mod report;
+mod requirement;
+
+use std::process::ExitCode;
+
+use program::Program;
+use requirement::{Requirement, Row, Subject};
+
+/// Runs every requirement against the program and prints the table.
+///
+/// Exit codes: 0 if none failed, 1 if one did, 2 if the program could not be started.
+pub async fn run(command: Vec<String>) -> ExitCode {
+    // The suite waits as a client waits, by blocking: it has nothing else to do meanwhile.
+    match tokio::task::spawn_blocking(move || suite(&command)).await {
+        Ok(Ok(rows)) => {
+            print!("{}", report::table(&rows));
+            ExitCode::from(u8::from(report::failures(&rows) > 0))
+        }
+        Ok(Err(reason)) => {
+            eprintln!("hedgerow conform: {reason}");
+            ExitCode::from(2)
+        }
+        Err(_) => ExitCode::from(1),
+    }
+}
+
+/// Every requirement with its verdict, or why there is nothing to hold to them.
+fn suite(command: &[String]) -> Result<Vec<Row>, String> {
+    let program = Program::new(command)?;
+    let mut subject = Subject::start(program)?;
+    Ok(requirements().map(|requirement| subject.check(requirement)).collect())
+}
+
+/// All of them, in the order of the table. Those that end the worker come last.
+fn requirements() -> impl Iterator<Item = &'static Requirement> {
+    let tiers = [
+        connections::READINESS,
+        connections::FRAMES,
+        bodies::REQUIREMENTS,
+        connections::LIFETIME,
+        application::REQUIREMENTS,
+        connections::STOP,
+    ];
+    tiers.into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests;
