@@ -37,26 +37,40 @@ impl<'o> Object<'o> {
         Self { out, empty: true }
     }
 
-    fn key(&mut self, key: &str) -> &mut BytesMut {
+    /// The key of a member of ours, in which there is nothing to escape.
+    fn key(&mut self, key: &'static str) -> &mut BytesMut {
+        debug_assert_eq!(plain_len(key.as_bytes()), key.len());
+        self.out.put_slice(if std::mem::take(&mut self.empty) { b"\"" } else { b",\"" });
+        self.out.put_slice(key.as_bytes());
+        self.out.put_slice(b"\":");
+        self.out
+    }
+
+    pub(crate) fn text(&mut self, key: &'static str, value: &str) {
+        string(self.key(key), value);
+    }
+
+    pub(crate) fn number(&mut self, key: &'static str, value: u64) {
+        number(self.key(key), value);
+    }
+
+    /// A member whose value is whatever `write` appends; it must be one JSON value.
+    pub(crate) fn with<R>(
+        &mut self,
+        key: &'static str,
+        write: impl FnOnce(&mut BytesMut) -> R,
+    ) -> R {
+        write(self.key(key))
+    }
+
+    /// A member whose key came from outside.
+    pub(crate) fn foreign_text(&mut self, key: &str, value: &str) {
         if !std::mem::take(&mut self.empty) {
             self.out.put_u8(b',');
         }
         string(self.out, key);
         self.out.put_u8(b':');
-        self.out
-    }
-
-    pub(crate) fn text(&mut self, key: &str, value: &str) {
-        string(self.key(key), value);
-    }
-
-    pub(crate) fn number(&mut self, key: &str, value: u64) {
-        number(self.key(key), value);
-    }
-
-    /// A member whose value is whatever `write` appends; it must be one JSON value.
-    pub(crate) fn with<R>(&mut self, key: &str, write: impl FnOnce(&mut BytesMut) -> R) -> R {
-        write(self.key(key))
+        string(self.out, value);
     }
 
     /// The same, under a key in lower case.
@@ -108,23 +122,54 @@ pub(crate) fn string(out: &mut BytesMut, text: &str) {
 /// Appends what stands between the quotes.
 pub(crate) fn escape(out: &mut BytesMut, text: &str) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    let bytes = text.as_bytes();
-    let mut copied = 0;
-    for (index, &byte) in bytes.iter().enumerate() {
-        let letter = ESCAPE[usize::from(byte)];
-        if letter == 0 {
-            continue;
-        }
-        out.put_slice(&bytes[copied..index]);
-        copied = index + 1;
-        if letter == b'u' {
-            let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
-            out.put_slice(&[b'\\', b'u', b'0', b'0', digits[0], digits[1]]);
-        } else {
-            out.put_slice(&[b'\\', letter]);
+    let mut rest = text.as_bytes();
+    loop {
+        let plain = plain_len(rest);
+        out.put_slice(&rest[..plain]);
+        let Some(&byte) = rest.get(plain) else { return };
+        rest = &rest[plain + 1..];
+        match ESCAPE[usize::from(byte)] {
+            b'u' => {
+                let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+                out.put_slice(&[b'\\', b'u', b'0', b'0', digits[0], digits[1]]);
+            }
+            letter => out.put_slice(&[b'\\', letter]),
         }
     }
-    out.put_slice(&bytes[copied..]);
+}
+
+/// How many bytes from the start on need no escape.
+fn plain_len(bytes: &[u8]) -> usize {
+    let (words, tail) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let found = first_to_escape(u64::from_le_bytes(*word));
+        if found != 0 {
+            return index * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    let plain = tail.iter().take_while(|&&byte| ESCAPE[usize::from(byte)] == 0).count();
+    words.len() * 8 + plain
+}
+
+/// Eight bytes at once: the lowest bit set is in the first byte that needs an escape. (A borrow can
+/// run from that byte into the ones behind it, so only the lowest bit means anything.)
+fn first_to_escape(word: u64) -> u64 {
+    const ONES: u64 = u64::MAX / 255;
+    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
+    let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    (below(word, 0x20) | equal(b'"') | equal(b'\\')) & (ONES << 7)
+}
+
+/// Appends what stands between the quotes of a string that is inside JSON text that is itself a
+/// string.
+pub(crate) fn escape_twice(out: &mut BytesMut, text: &str) {
+    if plain_len(text.as_bytes()) == text.len() {
+        return out.put_slice(text.as_bytes());
+    }
+    let mut once = BytesMut::new();
+    escape(&mut once, text);
+    // It is text still: escaping takes whole characters and adds ASCII.
+    escape(out, &crate::text::from_bytes(&once));
 }
 
 /// The same in lower case (ASCII letters alone).

@@ -8,7 +8,7 @@ mod receive;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, BytesMut};
 
 pub use receive::{Received, ReceivedBody, decode};
 
@@ -110,6 +110,13 @@ enum Form<'a> {
     Raw(u64),
 }
 
+/// Where the header list stands: beside the other members, or as text among the attributes.
+#[derive(Clone, Copy)]
+enum HeaderList {
+    Member,
+    Text,
+}
+
 impl Request<'_> {
     /// Appends the frame. On an error `out` is as long as it was before.
     pub fn encode(
@@ -182,11 +189,7 @@ impl Request<'_> {
     /// are what reaches an application through older workers. An attribute is a string, so the
     /// header list is JSON text there.
     fn write_additions(&self, object: &mut json::Object<'_>, form: &Form<'_>) {
-        let header_list = object.with("header_list", |out| {
-            let from = out.len();
-            self.write_header_list(out);
-            Bytes::copy_from_slice(&out[from..])
-        });
+        object.with("header_list", |out| self.write_header_list(out, HeaderList::Member));
         object.text("request_id", self.request_id);
         if let Some(deadline) = self.deadline_unix_ms {
             object.number("deadline_unix_ms", deadline);
@@ -200,7 +203,9 @@ impl Request<'_> {
             if let Some(deadline) = self.deadline_unix_ms {
                 attributes.text("deadline_unix_ms", &deadline.to_string());
             }
-            attributes.text("header_list", &text::from_bytes(&header_list));
+            attributes.with("header_list", |out| {
+                self.write_header_list(out, HeaderList::Text);
+            });
             if matches!(form, Form::Base64(_)) {
                 attributes.text("body_encoding", "base64");
             }
@@ -231,16 +236,28 @@ impl Request<'_> {
     }
 
     /// Every header as `[name, value]`, in order.
-    fn write_header_list(&self, out: &mut BytesMut) {
-        out.put_u8(b'[');
+    fn write_header_list(&self, out: &mut BytesMut, form: HeaderList) {
+        // As text, every quote has one more backslash before it, and there are quotes around it.
+        let [open, start, middle, end, close]: [&[u8]; 5] = match form {
+            HeaderList::Member => [b"[", b"[\"", b"\",\"", b"\"]", b"]"],
+            HeaderList::Text => [b"\"[", b"[\\\"", b"\\\",\\\"", b"\\\"]", b"]\""],
+        };
+        out.put_slice(open);
         for (index, (name, value)) in self.headers.iter().enumerate() {
-            out.put_slice(if index == 0 { b"[\"" } else { b",[\"" });
+            if index > 0 {
+                out.put_u8(b',');
+            }
+            out.put_slice(start);
             json::escape_lower(out, name);
-            out.put_slice(b"\",\"");
-            json::escape(out, &text::from_bytes(value));
-            out.put_slice(b"\"]");
+            out.put_slice(middle);
+            let value = text::from_bytes(value);
+            match form {
+                HeaderList::Member => json::escape(out, &value),
+                HeaderList::Text => json::escape_twice(out, &value),
+            }
+            out.put_slice(end);
         }
-        out.put_u8(b']');
+        out.put_slice(close);
     }
 
     fn write_server(&self, out: &mut BytesMut) {

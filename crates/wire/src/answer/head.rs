@@ -157,7 +157,8 @@ impl Head {
             Value::List(empty) if empty.is_empty() => {}
             Value::Map(entries) => {
                 for (raw, value) in entries {
-                    let lower = raw.to_ascii_lowercase();
+                    let mut lower = raw.into_owned();
+                    lower.make_ascii_lowercase();
                     match lower.as_str() {
                         "x-worker-error-class" => reported.class = name(&first_text(value)),
                         "x-worker-exception" => {
@@ -175,7 +176,7 @@ impl Head {
                         "connection" | "transfer-encoding" | "keep-alive" | "upgrade" | "te"
                         | "trailer" | "proxy-connection" => {}
                         other if other.starts_with("x-worker-") => {}
-                        _ => collected.add(&lower, value),
+                        _ => collected.add(lower, value),
                     }
                 }
             }
@@ -216,26 +217,26 @@ struct Collected {
 }
 
 impl Collected {
-    fn add(&mut self, name: &str, value: Value<'_>) {
+    fn add(&mut self, name: String, value: Value<'_>) {
         if !text::is_token(name.as_bytes()) {
             return self.refuse(&format!("HTTP allows no header named {name:?}"));
         }
         match value {
             Value::List(values) => {
                 for value in values {
-                    self.line(name, value);
+                    self.line(name.clone(), value);
                 }
             }
             Value::Text(joined) if name == "set-cookie" => {
                 for cookie in set_cookie::split(&joined) {
-                    self.line(name, Value::Text(cookie.into()));
+                    self.line(name.clone(), Value::Text(cookie.into()));
                 }
             }
             one => self.line(name, one),
         }
     }
 
-    fn line(&mut self, name: &str, value: Value<'_>) {
+    fn line(&mut self, name: String, value: Value<'_>) {
         if value == Value::Absent {
             return; // a header of null is a header left out
         }
@@ -244,7 +245,7 @@ impl Collected {
                 if self.lines.len() == loose::MAX_ENTRIES {
                     return self.refuse("too many header lines");
                 }
-                self.lines.push((name.to_owned(), value.trim_ascii().to_owned()));
+                self.lines.push((name, value.trim_ascii().to_owned()));
             }
             Some(_) => self.refuse(&format!("HTTP does not allow the value of header {name:?}")),
             None => self.refuse(&format!("the value of header {name:?} is no text")),
@@ -255,7 +256,7 @@ impl Collected {
     fn content_type(&mut self, value: Value<'_>) {
         let missing = !self.lines.iter().any(|(name, _)| name == "content-type");
         if missing && value.as_str().is_some_and(|text| !text.is_empty()) {
-            self.line("content-type", value);
+            self.line("content-type".to_owned(), value);
         }
     }
 

@@ -229,8 +229,17 @@ fn what_a_worker_reports_is_taken_out_of_the_headers_cases_10_and_11() {
         class: "worker_runtime_error".to_owned(),
         exception: Some("App\\Boom".to_owned()),
         message: Some("boom  x-evil: 1".to_owned()),
+        exiting: false,
     };
     assert_eq!(response.worker_error, Some(expected));
+}
+
+#[test]
+fn a_worker_may_say_that_it_exits_after_its_report() {
+    let json = r#"{"status":500,"exiting":true,"headers":{"x-worker-error-class":"a"}}"#;
+    assert!(response(json).worker_error.unwrap().exiting);
+    let json = r#"{"status":500,"exiting":"yes","headers":{"x-worker-error-class":"a"}}"#;
+    assert!(!response(json).worker_error.unwrap().exiting);
 }
 
 #[test]

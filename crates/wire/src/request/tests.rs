@@ -1,5 +1,6 @@
 //! What a request frame holds, and what does not fit one.
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::*;
@@ -41,6 +42,7 @@ fn the_golden_frame_case_43() {
         ("accept", b"application/json"),
         ("Cookie", b"session=second"),
         ("X-Latin", b"gr\xfcn"),
+        ("X-Quoted", b"a \"b\\c\"\t"),
     ];
     let (frame, sent) = encode(&request(headers, Body::Inline(b"hi")), RAW).unwrap();
     assert_eq!(sent, Sent::Whole);
@@ -51,6 +53,7 @@ fn the_golden_frame_case_43() {
         ["accept", "application/json"],
         ["cookie", "session=second"],
         ["x-latin", "grün"],
+        ["x-quoted", "a \"b\\c\"\t"],
     ]);
     let golden = json!({
         "id": "trace-1",
@@ -68,6 +71,7 @@ fn the_golden_frame_case_43() {
             "accept": "text/html, application/json",
             "cookie": "session=abc; theme=dark; session=second",
             "x-latin": "grün",
+            "x-quoted": "a \"b\\c\"\t",
         },
         "cookies": { "session": "abc", "theme": "dark" },
         "attributes": {
