@@ -36,10 +36,18 @@ pub(crate) fn frame(data: &[u8]) {
     assert_eq!(frames(&[head, tail]), whole);
 }
 
-/// A readiness line that is understood is written and read back as itself.
+/// A readiness line is the same however it was cut into reads; one that is understood is written
+/// and read back as itself.
 pub(crate) fn ready(data: &[u8]) {
     let mut buffer = BytesMut::from(data);
-    if let Ok(Some(read)) = ready::decode(&mut buffer) {
+    let whole = ready::decode(&mut buffer);
+    let mut grown = BytesMut::new();
+    let first = data.iter().find_map(|&byte| {
+        grown.extend_from_slice(&[byte]);
+        ready::decode(&mut grown).transpose()
+    });
+    assert_eq!(first, whole.clone().transpose());
+    if let Ok(Some(read)) = whole {
         assert!(buffer.len() < data.len());
         let mut line = BytesMut::new();
         ready::encode(&mut line, &read);

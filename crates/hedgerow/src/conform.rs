@@ -16,19 +16,27 @@ mod program;
 mod report;
 mod requirement;
 
+use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use program::Program;
 use requirement::{Requirement, Row, Subject};
 
-/// Runs every requirement against the program and prints the table.
+/// How long a worker may take for anything that is asked of it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Runs every requirement against the program and prints the table, line by line.
 ///
 /// Exit codes: 0 if none failed, 1 if one did, 2 if the program could not be started.
 pub async fn run(command: Vec<String>) -> ExitCode {
+    // A reader of the table who has gone is no reason to stop: there is the exit code.
+    let print = |text: &str| drop(std::io::stdout().write_all(text.as_bytes()));
+    let each = move |row: &Row| print(&report::row(row));
     // The suite waits as a client waits, by blocking: it has nothing else to do meanwhile.
-    match tokio::task::spawn_blocking(move || suite(&command)).await {
+    match tokio::task::spawn_blocking(move || suite(&command, PATIENCE, each)).await {
         Ok(Ok(rows)) => {
-            print!("{}", report::table(&rows));
+            print(&report::count(&rows));
             ExitCode::from(u8::from(report::failures(&rows) > 0))
         }
         Ok(Err(reason)) => {
@@ -40,10 +48,18 @@ pub async fn run(command: Vec<String>) -> ExitCode {
 }
 
 /// Every requirement with its verdict, or why there is nothing to hold to them.
-fn suite(command: &[String]) -> Result<Vec<Row>, String> {
-    let program = Program::new(command)?;
-    let mut subject = Subject::start(program)?;
-    Ok(requirements().map(|requirement| subject.check(requirement)).collect())
+fn suite(
+    command: &[String],
+    patience: Duration,
+    mut each: impl FnMut(&Row),
+) -> Result<Vec<Row>, String> {
+    let mut subject = Subject::start(Program::new(command)?, patience)?;
+    let judge = |requirement| {
+        let row = subject.check(requirement);
+        each(&row);
+        row
+    };
+    Ok(requirements().map(judge).collect())
 }
 
 /// All of them, in the order of the table. Those that end the worker come last.

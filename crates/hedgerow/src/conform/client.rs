@@ -14,9 +14,6 @@ use hedgerow_wire::{Capabilities, frame};
 
 use super::requirement::Unmet;
 
-/// How long a worker may take for anything that is asked of it here.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-
 /// The id of every request: as long as an id may be, and of every character one may have.
 pub(super) const ID: &str = "conform-0123456789.ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz:\
                              0123456789012345678901234567890123456789012345678901234567";
@@ -91,15 +88,16 @@ pub(super) struct Stream {
 /// One connection.
 pub(super) struct Client {
     stream: UnixStream,
+    patience: Duration,
     buffer: BytesMut,
 }
 
 impl Client {
-    pub(super) fn connect(socket: &Path) -> io::Result<Self> {
+    pub(super) fn connect(socket: &Path, patience: Duration) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, buffer: BytesMut::new() })
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        Ok(Self { stream, patience, buffer: BytesMut::new() })
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -203,7 +201,7 @@ impl Client {
                 Ok(read)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                Err(Unmet::Failed(format!("no answer within {} s", PATIENCE.as_secs())))
+                Err(Unmet::Failed(format!("no answer within {:?}", self.patience)))
             }
             // A close with something unread is a reset on this kind of socket.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(0),

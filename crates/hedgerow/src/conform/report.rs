@@ -1,7 +1,5 @@
 //! The table.
 
-use std::fmt::Write as _;
-
 use super::requirement::{Row, Unmet};
 
 /// How many requirements failed.
@@ -9,24 +7,23 @@ pub(super) fn failures(rows: &[Row]) -> usize {
     rows.iter().filter(|row| matches!(row.verdict, Err(Unmet::Failed(_)))).count()
 }
 
-/// One line a requirement, what was seen under those that failed, and the count.
-pub(super) fn table(rows: &[Row]) -> String {
-    let mut out = String::new();
-    for Row { id, sentence, verdict } in rows {
-        // Writing to a String does not fail.
-        let _ = match verdict {
-            Ok(()) => writeln!(out, "pass  {id:<12}  {sentence}"),
-            Err(Unmet::Failed(seen)) => {
-                writeln!(out, "FAIL  {id:<12}  {sentence}\n      {:<12}  seen: {}", "", line(seen))
-            }
-            Err(Unmet::Skipped(why)) => writeln!(out, "skip  {id:<12}  {sentence} ({why})"),
-        };
+/// The line of one requirement, and under it what was seen if it failed.
+pub(super) fn row(Row { id, sentence, verdict }: &Row) -> String {
+    match verdict {
+        Ok(()) => format!("pass  {id:<12}  {sentence}\n"),
+        Err(Unmet::Failed(seen)) => {
+            format!("FAIL  {id:<12}  {sentence}\n{:<20}seen: {}\n", "", line(seen))
+        }
+        Err(Unmet::Skipped(why)) => format!("skip  {id:<12}  {sentence} ({why})\n"),
     }
+}
+
+/// The last line.
+pub(super) fn count(rows: &[Row]) -> String {
     let failed = failures(rows);
     let passed = rows.iter().filter(|row| row.verdict.is_ok()).count();
     let skipped = rows.len() - failed - passed;
-    let _ = writeln!(out, "\n{passed} passed, {failed} failed, {skipped} skipped");
-    out
+    format!("\n{passed} passed, {failed} failed, {skipped} skipped\n")
 }
 
 /// What a worker sent, fit for a terminal.

@@ -1,5 +1,7 @@
 //! What a requirement is, and the worker that is held to it.
 
+use std::time::Duration;
+
 use hedgerow_wire::Capabilities;
 use hedgerow_wire::ready::Ready;
 
@@ -53,26 +55,28 @@ pub(super) struct Row {
 pub(super) struct Subject {
     program: Program,
     process: Process,
+    patience: Duration,
     /// Whether the application has the routes under `/conform`; asked once.
     offers_routes: Option<bool>,
 }
 
 impl Subject {
-    pub(super) fn start(program: Program) -> Result<Self, String> {
+    pub(super) fn start(program: Program, patience: Duration) -> Result<Self, String> {
         let process = program.start()?;
-        Ok(Self { program, process, offers_routes: None })
+        Ok(Self { program, process, patience, offers_routes: None })
     }
 
-    /// The verdict on one requirement. A worker that died of it fails it, and is started anew.
+    /// The verdict on one requirement. A worker that died of it fails it. One that failed is
+    /// started anew: it may still be busy with what it could not do.
     pub(super) fn check(&mut self, requirement: &Requirement) -> Row {
         let mut verdict = (requirement.check)(self);
-        if let Some(status) = self.process.exit() {
-            if verdict.is_ok() {
-                verdict = Err(Unmet::Failed(format!("the worker ended ({status})")));
-            }
-            if let Err(reason) = self.restart() {
-                verdict = Err(Unmet::Failed(reason));
-            }
+        if let (true, Some(status)) = (verdict.is_ok(), self.process.exit()) {
+            verdict = Err(Unmet::Failed(format!("the worker ended ({status})")));
+        }
+        if matches!(verdict, Err(Unmet::Failed(_)))
+            && let Err(reason) = self.restart()
+        {
+            verdict = Err(Unmet::Failed(reason));
         }
         Row { id: requirement.id, sentence: requirement.sentence, verdict }
     }
@@ -98,7 +102,7 @@ impl Subject {
 
     /// A new connection.
     pub(super) fn connect(&self) -> Result<Client, Unmet> {
-        Client::connect(&self.program.socket())
+        Client::connect(&self.program.socket(), self.patience)
             .map_err(|error| Unmet::Failed(format!("its socket does not accept: {error}")))
     }
 

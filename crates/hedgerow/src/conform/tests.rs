@@ -24,6 +24,14 @@ fn scripted(flags: &str) -> Vec<String> {
     ["/bin/sh", "-c", &script, &exe, "{socket}"].map(str::to_owned).to_vec()
 }
 
+fn hold(words: &[String]) -> Result<Vec<Row>, String> {
+    suite(words, PATIENCE, |_| ())
+}
+
+fn table(rows: &[Row]) -> String {
+    rows.iter().map(report::row).chain([report::count(rows)]).collect()
+}
+
 fn failed(rows: &[Row]) -> BTreeSet<&'static str> {
     let failed = rows.iter().filter(|row| matches!(row.verdict, Err(Unmet::Failed(_))));
     failed.map(|row| row.id).collect()
@@ -37,7 +45,7 @@ fn ids_are_unique() {
 
 #[test]
 fn the_scripted_worker_conforms() {
-    let rows = suite(&scripted("")).unwrap();
+    let rows = hold(&scripted("")).unwrap();
     let expected = "\
 pass  W-READY-1     When it says that it is ready, its socket accepts.
 pass  W-READY-2     The readiness line is a JSON object with a boolean \"ready\".
@@ -75,12 +83,12 @@ pass  W-STOP-2      A new process takes over the socket that an old one left beh
 
 32 passed, 0 failed, 1 skipped
 ";
-    assert_eq!(report::table(&rows), expected);
+    assert_eq!(table(&rows), expected);
 }
 
 #[test]
 fn an_older_worker_conforms_as_well() {
-    let rows = suite(&scripted("--no-capabilities --boot silent")).unwrap();
+    let rows = hold(&scripted("--no-capabilities --boot silent")).unwrap();
     assert_eq!(failed(&rows), BTreeSet::new());
     let skipped = rows.iter().filter(|row| matches!(row.verdict, Err(Unmet::Skipped(_))));
     let skipped: Vec<_> = skipped.map(|row| row.id).collect();
@@ -89,7 +97,7 @@ fn an_older_worker_conforms_as_well() {
 
 #[test]
 fn an_application_without_the_routes_is_held_to_the_rest() {
-    let rows = suite(&scripted("--mode /hello")).unwrap();
+    let rows = hold(&scripted("--mode /hello")).unwrap();
     assert_eq!(failed(&rows), BTreeSet::new());
     let skipped = rows.iter().filter(|row| matches!(row.verdict, Err(Unmet::Skipped(_)))).count();
     assert_eq!(skipped, 13);
@@ -97,22 +105,31 @@ fn an_application_without_the_routes_is_held_to_the_rest() {
 
 #[test]
 fn a_worker_that_answers_nonsense_fails_where_it_does() {
-    let rows = suite(&scripted("--mode /fault/wrongid")).unwrap();
+    let rows = hold(&scripted("--mode /fault/wrongid")).unwrap();
     assert!(failed(&rows).is_superset(&["W-FRAME-1", "W-KEEP-1", "W-LIFE-1"].into()));
     assert!(!failed(&rows).contains("W-READY-1"));
-    let table = report::table(&rows);
-    assert!(table.contains("seen: the answer to another request (wrong id)"), "{table}");
+    let text = table(&rows);
+    assert!(text.contains("seen: the answer to another request (wrong id)"), "{text}");
 }
 
 #[test]
 fn a_worker_that_dies_of_each_request_is_started_anew() {
-    let rows = suite(&scripted("--mode /fault/exit")).unwrap();
+    let rows = hold(&scripted("--mode /fault/exit")).unwrap();
     assert!(failed(&rows).contains("W-FRAME-1") && failed(&rows).contains("W-BODY-1"));
 }
 
 #[test]
+fn a_worker_that_never_answers_costs_a_bounded_wait() {
+    let patience = Duration::from_millis(50);
+    let rows = suite(&scripted("--mode /hang"), patience, |_| ()).unwrap();
+    assert!(table(&rows).contains("seen: no answer within 50ms"), "{}", table(&rows));
+    let passed = rows.iter().filter(|row| row.verdict.is_ok()).map(|row| row.id);
+    assert_eq!(passed.collect::<Vec<_>>(), ["W-READY-1", "W-READY-2"]);
+}
+
+#[test]
 fn what_cannot_start_is_no_subject() {
-    let reason = |words: &[String]| suite(words).err().unwrap();
+    let reason = |words: &[String]| hold(words).err().unwrap();
     assert!(reason(&[]).contains("no worker command"));
     assert_eq!(reason(&["no-such-program".to_owned()]), "no-such-program: no such program");
     assert!(reason(&scripted("--boot fail")).contains("told to fail to boot"));
