@@ -18,9 +18,15 @@ final class Invoker
 {
     private readonly ?RequestBuilder $builder;
 
-    /** @param \Closure(mixed, array<string, mixed>): mixed $target */
-    private function __construct(private readonly \Closure $target, ?Factories $factories)
-    {
+    /**
+     * @param \Closure(mixed, array<string, mixed>): mixed $target
+     * @param bool $readsEnvelope some part reads the body from the envelope, not from the PSR-7 request
+     */
+    private function __construct(
+        private readonly \Closure $target,
+        ?Factories $factories,
+        private readonly bool $readsEnvelope = false,
+    ) {
         $this->builder = $factories === null ? null : new RequestBuilder($factories);
     }
 
@@ -51,11 +57,11 @@ final class Invoker
             $envelope['parsed_body'] = $form->fields();
             $envelope['uploaded_files'] = [...$envelope['uploaded_files'], ...$form->entries()];
         }
+        if ($incoming->spool !== null && ($this->builder === null || $this->readsEnvelope)) {
+            $envelope['body'] = $incoming->bytes();
+        }
         if ($this->builder === null) {
-            if ($incoming->spool !== null) {
-                $envelope['body'] = $incoming->bytes();
-                $incoming->spool = null; // the file has served
-            }
+            $incoming->spool = null; // the file has served
             return ($this->target)($envelope, $envelope);
         }
         try {
@@ -70,7 +76,7 @@ final class Invoker
     private static function ofStages(array $handlers): self
     {
         $stages = [];
-        $psr7 = false;
+        $psr7 = $readsEnvelope = false;
         $last = count($handlers) - 1;
         foreach ($handlers as $at => $handler) {
             $psr15 = $at === $last ? RequestHandlerInterface::class : MiddlewareInterface::class;
@@ -79,10 +85,12 @@ final class Invoker
                     . ', neither a callable nor a PSR-15 ' . ($at === $last ? 'handler' : 'middleware'));
             }
             $stages[] = $stage = $handler instanceof $psr15 ? $handler : new Callee($handler);
+            $readsEnvelope = $readsEnvelope || ($stage instanceof Callee && $stage->wantsEnvelope);
             $psr7 = $psr7 || !$stage instanceof Callee || $stage->needsPsr7;
         }
         $factories = $psr7 ? self::needed() : Factories::find();
-        return new self(static fn (mixed $request, array $envelope): mixed => (new Next($stages, $envelope))($request), $factories);
+        $target = static fn (mixed $request, array $envelope): mixed => (new Next($stages, $envelope))($request);
+        return new self($target, $factories, $readsEnvelope);
     }
 
     private static function needed(): Factories
