@@ -256,7 +256,11 @@ impl Pool {
                 let _ = progressed.changed().await;
             }
         }
-        inner.state().stopped = true;
+        {
+            let mut state = inner.state();
+            state.stopped = true;
+            state.loads.clear();
+        }
         inner.replan.notify_one();
     }
 
@@ -342,13 +346,18 @@ impl Inner {
         }
     }
 
+    /// Something happened to a worker that somebody may wait for, though it asked for no action.
+    pub(crate) fn progressed(&self) {
+        self.progress.send_replace(());
+    }
+
     /// A process that was counted is reaped, or was never started.
     pub(crate) fn worker_gone(&self, id: WorkerId) {
         let mut state = self.state();
         state.processes -= 1;
         state.workers.remove(&id);
         drop(state);
-        self.progress.send_replace(());
+        self.progressed();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

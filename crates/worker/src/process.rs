@@ -54,6 +54,7 @@ pub(crate) async fn look_after(pool: Arc<Inner>, worker: Arc<Worker>, launch: La
                         let worker_ready = Event::WorkerReady { worker: worker.id.slot, pid, after };
                         pool.observer.on(&worker_ready);
                         pool.with(|policy, now| policy.on_ready(now, worker.id));
+                        pool.progressed();
                     }
                     Readiness::Failed(error) => boot_failed(&pool, &worker, pid, &error),
                 }

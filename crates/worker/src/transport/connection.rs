@@ -18,7 +18,7 @@ use tokio::net::UnixStream;
 pub(super) const PIECE: usize = 64 << 10;
 
 pub(super) struct Connection {
-    stream: UnixStream,
+    stream: Option<UnixStream>,
     pub(super) held: BytesMut,
     clock: Clock,
 }
@@ -55,11 +55,13 @@ impl Connection {
         if let Some(stream) = worker.take_kept()
             && still_open(&stream)
         {
-            return Ok(Connection { stream, held: BytesMut::new(), clock });
+            return Ok(Connection { stream: Some(stream), held: BytesMut::new(), clock });
         }
         let limit = bound.within(clock.now(), worker.settings.connect_timeout, Phase::Connect);
         match clock.until(limit.at, UnixStream::connect(&worker.socket)).await {
-            Some(Ok(stream)) => Ok(Connection { stream, held: BytesMut::new(), clock }),
+            Some(Ok(stream)) => {
+                Ok(Connection { stream: Some(stream), held: BytesMut::new(), clock })
+            }
             Some(Err(error)) => Err(broken("connect to the worker's socket", &error).unsent()),
             None => Err(timed_out(limit).unsent()),
         }
@@ -106,7 +108,9 @@ impl Connection {
     async fn write(&mut self, piece: &[u8], settings: &crate::Settings) -> Result<(), Failure> {
         let now = self.clock.now();
         let limit = Deadline::NEVER.within(now, settings.read_timeout, Phase::Read);
-        match self.clock.until(limit.at, self.stream.write_all(piece)).await {
+        let clock = self.clock;
+        let write = async { self.stream()?.write_all(piece).await };
+        match clock.until(limit.at, write).await {
             Some(Ok(())) => Ok(()),
             Some(Err(error)) => Err(broken("write to the worker", &error)),
             None => Err(timed_out(limit)),
@@ -144,7 +148,11 @@ impl Connection {
         if self.held.capacity() - self.held.len() < room / 2 {
             self.held.reserve(room);
         }
-        match self.stream.read_buf(&mut self.held).await {
+        let read = match self.stream.as_mut() {
+            Some(stream) => stream.read_buf(&mut self.held).await,
+            None => Ok(0),
+        };
+        match read {
             Ok(0) => Err(closed()),
             Ok(_) => Ok(()),
             Err(error) => Err(broken("read from the worker", &error)),
@@ -153,7 +161,9 @@ impl Connection {
 
     /// Tells the worker that nobody listens any more, without closing.
     pub(super) async fn half_close(&mut self) {
-        let _ = self.stream.shutdown().await;
+        if let Ok(stream) = self.stream() {
+            let _ = stream.shutdown().await;
+        }
     }
 
     /// Whether the worker has sent more than its answer.
@@ -161,8 +171,16 @@ impl Connection {
         !self.held.is_empty()
     }
 
-    pub(super) fn into_stream(self) -> UnixStream {
-        self.stream
+    /// Leaves the connection with the worker for its next exchange. Nothing is read from it, or
+    /// written to it, through this value any more.
+    pub(super) fn give_back(&mut self, worker: &Worker) {
+        if let Some(stream) = self.stream.take() {
+            worker.keep(stream);
+        }
+    }
+
+    fn stream(&mut self) -> io::Result<&mut UnixStream> {
+        self.stream.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
     pub(super) fn now(&self) -> Moment {

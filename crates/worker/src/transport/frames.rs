@@ -6,7 +6,7 @@
 use super::connection::{Connection, PIECE, timed_out};
 use super::reading::Caller;
 use crate::answer::{Answer, Content, Response, Stream, StreamItem};
-use crate::job::Job;
+use crate::job::{Head, Job};
 use crate::pool::{Inner, Lease};
 use crate::worker::Worker;
 use bytes::{Bytes, BytesMut};
@@ -35,11 +35,12 @@ pub(crate) async fn exchange(lease: Lease, job: Job) -> Result<Answer, Failure> 
 }
 
 struct Exchange {
+    lease: Lease,
     pool: Arc<Inner>,
     worker: Arc<Worker>,
     connection: Connection,
     caller: Caller<Answer>,
-    id: Arc<dyn crate::job::Head>,
+    head: Arc<dyn Head>,
     keep: bool,
 }
 
@@ -73,122 +74,133 @@ async fn run(mut lease: Lease, job: Job, waiting: oneshot::Sender<Result<Answer,
         }
     };
     let caller = Caller::new(waiting, job.deadline, pool.clock);
-    let id = job.head.clone();
-    let mut exchange = Exchange { pool, worker, connection, caller, id, keep: true };
-    let outcome = exchange.go(job).await;
-    exchange.end(&mut lease, outcome);
+    let head = job.head.clone();
+    Exchange { lease, pool, worker, connection, caller, head, keep: true }.go(job).await;
 }
 
 impl Exchange {
-    async fn go(&mut self, job: Job) -> Outcome {
+    async fn go(mut self, job: Job) {
         let mut frame = BytesMut::with_capacity(1024);
         let capabilities = self.worker.capabilities();
         let raw = match job.head.encode(&job.body, capabilities, &mut frame) {
             Ok(Sent::Whole) => false,
             Ok(Sent::RawFollows(_)) => true,
-            Err(error) => {
-                self.caller.answer(Err(does_not_fit(error)));
-                return Outcome::Unused;
-            }
+            Err(error) => return self.complete(Outcome::Unused, Err(does_not_fit(error))),
         };
         let settings = self.worker.settings.clone();
         if let Err(failure) = self.connection.send(&frame, raw, job.body, &settings).await {
-            return self.fail(failure);
+            return self.broken(failure);
         }
         drop(frame);
         let bound = self.read_bound();
         let payload = match self.caller.wait(bound, self.connection.frame()).await {
             Ok(payload) => payload,
-            Err(failure) => return self.fail(failure),
+            Err(failure) => return self.broken(failure),
         };
         if self.caller.gone() {
             let worker = self.worker.id.slot;
-            self.pool.observer.on(&Event::LateAnswer { worker, trace: self.id.id() });
+            self.pool.observer.on(&Event::LateAnswer { worker, trace: self.head.id() });
         }
-        match wire::decode(&payload, self.id.id()) {
+        match wire::decode(&payload, self.head.id()) {
             Ok(wire::Answer::Response(head)) => self.response(head).await,
             Ok(wire::Answer::StreamStart(start)) => self.stream(start).await,
             Ok(wire::Answer::Plan(json)) => self.handed_over(&payload, Answer::Plan(json)),
             Ok(wire::Answer::Batch(json)) => self.handed_over(&payload, Answer::Batch(json)),
             Ok(wire::Answer::Dispatch(_)) => {
                 let text = "the worker answered a plain request with a dispatch result";
-                self.fail(Failure::new(Class::TransportError, At::Worker, text))
+                self.broken(Failure::new(Class::TransportError, At::Worker, text));
             }
             Err(error) if error.kind == Kind::Contract => {
-                self.caller.answer(Err(contract(error.detail)));
                 // Raw bytes may follow a head that was refused.
                 self.keep = false;
-                Outcome::Done
+                let failure = Failure::new(Class::AppContractError, At::Worker, error.detail);
+                self.complete(Outcome::Done, Err(failure));
             }
-            Err(error) => self.fail(Failure::new(Class::TransportError, At::Worker, error.detail)),
+            Err(error) => {
+                self.broken(Failure::new(Class::TransportError, At::Worker, error.detail));
+            }
         }
     }
 
     /// The exchange broke or took too long: the caller hears it first, then the worker ends.
-    fn fail(&mut self, failure: Failure) -> Outcome {
+    fn broken(&mut self, failure: Failure) {
         let outcome = match failure.class {
             Class::Timeout => Outcome::TimedOut,
             _ => Outcome::Fault,
         };
         self.caller.answer(Err(failure));
-        outcome
+        self.settle(outcome);
+    }
+
+    /// The worker is done: it is free before the caller can ask for it again.
+    fn complete(&mut self, outcome: Outcome, answer: Result<Answer, Failure>) {
+        self.settle(outcome);
+        self.caller.answer(answer);
     }
 
     /// A plan or a batch: the worker has nothing more to do with it.
-    fn handed_over(&mut self, payload: &Bytes, answer: Answer) -> Outcome {
+    fn handed_over(&mut self, payload: &Bytes, answer: Answer) {
         self.learn(wire::capabilities(payload));
-        self.caller.answer(Ok(answer));
-        Outcome::Done
+        self.complete(Outcome::Done, Ok(answer));
     }
 
-    async fn response(&mut self, mut head: wire::Response) -> Outcome {
+    async fn response(&mut self, mut head: wire::Response) {
         self.learn(head.capabilities);
         let reported = head.worker_error.take();
         let done = outcome_of(reported.as_ref());
         let body = std::mem::replace(&mut head.body, wire::Body::Inline(Bytes::new()));
-        if let Some(error) = reported {
-            self.caller.answer(Err(failure_of(error)));
-            return match body {
-                wire::Body::Inline(_) => done,
-                wire::Body::Raw(length) => self.pieces(length, None).await.unwrap_or(done),
-            };
-        }
-        let length = match body {
-            wire::Body::Inline(bytes) => {
-                let content = Content::Full(bytes);
-                self.caller.answer(Ok(Answer::Response(Response { head, content })));
-                return done;
-            }
-            wire::Body::Raw(length) => length,
-        };
         let whole = self.worker.settings.answer_buffer.min(PIECE) as u64;
-        if length <= whole {
-            let mut bytes = BytesMut::with_capacity(length as usize);
-            while (bytes.len() as u64) < length {
-                let left = length - bytes.len() as u64;
-                let bound = self.read_bound();
-                match self.caller.wait(bound, self.connection.piece(left)).await {
-                    Ok(piece) => bytes.extend_from_slice(&piece),
-                    Err(failure) => return self.fail(failure),
-                }
+        let content = match body {
+            wire::Body::Inline(bytes) => bytes,
+            wire::Body::Raw(length) if reported.is_some() || length > whole => {
+                let sender = match reported {
+                    Some(error) => {
+                        self.caller.answer(Err(failure_of(error)));
+                        None
+                    }
+                    None => Some(self.begin_pieces(head, length)),
+                };
+                return self.pieces(length, sender, done).await;
             }
-            let content = Content::Full(bytes.freeze());
-            self.caller.answer(Ok(Answer::Response(Response { head, content })));
-            return done;
-        }
-        let pieces = (self.worker.settings.answer_buffer / PIECE).max(1);
-        let (sender, receiver) = mpsc::channel(pieces);
-        let content = Content::Pieces { length, pieces: receiver };
-        self.caller.answer(Ok(Answer::Response(Response { head, content })));
-        self.pieces(length, Some(sender)).await.unwrap_or(done)
+            wire::Body::Raw(length) => {
+                let mut bytes = BytesMut::with_capacity(length as usize);
+                while (bytes.len() as u64) < length {
+                    let left = length - bytes.len() as u64;
+                    let bound = self.read_bound();
+                    match self.caller.wait(bound, self.connection.piece(left)).await {
+                        Ok(piece) => bytes.extend_from_slice(&piece),
+                        Err(failure) => return self.broken(failure),
+                    }
+                }
+                bytes.freeze()
+            }
+        };
+        let answer = match reported {
+            Some(error) => Err(failure_of(error)),
+            None => Ok(Answer::Response(Response { head, content: Content::Full(content) })),
+        };
+        self.complete(done, answer);
     }
 
-    /// Passes on a long body. `None` when the worker sent all of it.
+    fn begin_pieces(
+        &mut self,
+        head: wire::Response,
+        length: u64,
+    ) -> mpsc::Sender<Result<Bytes, Failure>> {
+        let pieces = (self.worker.settings.answer_buffer / PIECE).max(1);
+        let (sender, pieces) = mpsc::channel(pieces);
+        let content = Content::Pieces { length, pieces };
+        self.caller.answer(Ok(Answer::Response(Response { head, content })));
+        sender
+    }
+
+    /// Passes on a long body, or reads and drops it where nobody takes it.
     async fn pieces(
         &mut self,
         length: u64,
         mut client: Option<mpsc::Sender<Result<Bytes, Failure>>>,
-    ) -> Option<Outcome> {
+        done: Outcome,
+    ) {
         let mut left = length;
         while left > 0 {
             let bound = self.read_bound();
@@ -196,32 +208,31 @@ impl Exchange {
                 Some(Ok(piece)) => piece,
                 broken => {
                     let failure = broken.and_then(Result::err).unwrap_or_else(|| timed_out(bound));
-                    let outcome = self.fail(failure.clone());
                     if let Some(client) = client {
-                        let _ = client.try_send(Err(failure));
+                        let _ = client.try_send(Err(failure.clone()));
                     }
-                    return Some(outcome);
+                    return self.broken(failure);
                 }
             };
             left -= piece.len() as u64;
+            if left == 0 {
+                self.settle(done);
+            }
             client = self.pass_on(client, Ok(piece)).await;
         }
-        None
     }
 
-    async fn stream(&mut self, start: wire_stream::StreamStart) -> Outcome {
+    async fn stream(&mut self, start: wire_stream::StreamStart) {
         self.learn(start.capabilities);
         let (sender, items) = mpsc::channel(STREAM_ITEMS);
         self.caller.answer(Ok(Answer::Stream(Stream { start, items })));
         let mut client = Some(sender);
         let mut left_until = None;
         loop {
-            let now = self.connection.now();
-            let settings = &self.worker.settings;
-            let bound = match left_until {
-                Some(bound) => bound,
-                None => Deadline::NEVER.within(now, settings.stream_idle_timeout, Phase::Read),
-            };
+            let idle = self.worker.settings.stream_idle_timeout;
+            let bound = left_until.unwrap_or_else(|| {
+                Deadline::NEVER.within(self.connection.now(), idle, Phase::Read)
+            });
             let gone = async {
                 match &client {
                     Some(client) => client.closed().await,
@@ -238,30 +249,34 @@ impl Exchange {
                 }
                 () = self.pool.clock.sleep_until(bound.at) => Err(timed_out(bound)),
             };
-            let (item, outcome) = match event {
-                Ok(wire_stream::Event::Chunk(chunk)) => (StreamItem::Chunk(chunk), None),
-                Ok(wire_stream::Event::End) => (StreamItem::End, Some(Outcome::Done)),
+            let last = match event {
+                Ok(wire_stream::Event::Chunk(chunk)) => {
+                    client = self.pass_on(client, StreamItem::Chunk(chunk)).await;
+                    if client.is_none() && left_until.is_none() {
+                        left_until = Some(self.client_left().await);
+                    }
+                    continue;
+                }
+                Ok(wire_stream::Event::End) => {
+                    self.settle(Outcome::Done);
+                    StreamItem::End
+                }
                 Ok(wire_stream::Event::Error(error)) => {
-                    let outcome = outcome_of(Some(&error));
-                    (StreamItem::Failed(failure_of(error)), Some(outcome))
+                    self.settle(outcome_of(Some(&error)));
+                    StreamItem::Failed(failure_of(error))
                 }
                 Err(failure) => {
-                    let outcome = self.fail(failure.clone());
-                    (StreamItem::Failed(failure), Some(outcome))
+                    self.broken(failure.clone());
+                    StreamItem::Failed(failure)
                 }
             };
-            client = self.pass_on(client, item).await;
-            if client.is_none() && left_until.is_none() && outcome.is_none() {
-                left_until = Some(self.client_left().await);
-            }
-            if let Some(outcome) = outcome {
-                return outcome;
-            }
+            self.pass_on(client, last).await;
+            return;
         }
     }
 
     fn event(&self, payload: &Bytes) -> Result<wire_stream::Event, Failure> {
-        wire_stream::decode(payload, self.id.id())
+        wire_stream::decode(payload, self.head.id())
             .map_err(|error| Failure::new(Class::TransportError, At::Worker, error.detail))
     }
 
@@ -270,6 +285,7 @@ impl Exchange {
     async fn client_left(&mut self) -> Deadline {
         if self.worker.capabilities().cancel {
             self.connection.half_close().await;
+            self.keep = false;
         }
         self.read_bound()
     }
@@ -300,24 +316,24 @@ impl Exchange {
         }
     }
 
-    /// Keeps the connection where the worker can use it again, measures its memory, and settles.
-    fn end(self, lease: &mut Lease, outcome: Outcome) {
-        let Exchange { pool, worker, connection, keep, .. } = self;
+    /// Keeps the connection where the worker can use it again, and settles the lease.
+    fn settle(&mut self, outcome: Outcome) {
         let mut outcome = outcome;
-        if outcome == Outcome::Done && keep && connection.has_more() {
+        if outcome == Outcome::Done && self.keep && self.connection.has_more() {
             // It said more than was asked: what it would say next is anybody's guess.
             outcome = Outcome::Fault;
         }
-        let kept = matches!(outcome, Outcome::Done | Outcome::Unused);
-        if kept && keep && worker.capabilities().keep_alive {
-            worker.keep(connection.into_stream());
+        let kept = self.keep && matches!(outcome, Outcome::Done | Outcome::Unused);
+        if kept && self.worker.capabilities().keep_alive {
+            self.connection.give_back(&self.worker);
         }
-        lease.settle(outcome);
+        self.lease.settle(outcome);
         if outcome == Outcome::Done
-            && worker.settings.pool.max_rss > 0
-            && let Some(bytes) = worker.pid().and_then(crate::rss::resident_bytes)
+            && self.worker.settings.pool.max_rss > 0
+            && let Some(bytes) = self.worker.pid().and_then(crate::rss::resident_bytes)
         {
-            pool.with(|policy, now| policy.on_rss(now, worker.id, bytes));
+            let id = self.worker.id;
+            self.pool.with(|policy, now| policy.on_rss(now, id, bytes));
         }
     }
 }
@@ -328,10 +344,6 @@ const STREAM_ITEMS: usize = 16;
 fn does_not_fit(error: EncodeError) -> Failure {
     let text = format!("{error}; the worker does not take raw bodies");
     Failure::new(Class::RequestTooLarge, At::Gateway, text)
-}
-
-fn contract(detail: String) -> Failure {
-    Failure::new(Class::AppContractError, At::Worker, detail)
 }
 
 /// How a worker stands after an answer in full.

@@ -1,0 +1,43 @@
+//! What /proc says of processes.
+
+use std::fs;
+
+/// A process that runs; one that has ended and is not reaped yet does not.
+#[must_use]
+pub fn alive(pid: u32) -> bool {
+    state(pid).is_some_and(|s| s != 'Z' && s != 'X')
+}
+
+/// The children of `parent`, ended but unreaped ones included.
+#[must_use]
+pub fn children(parent: u32) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| field(*pid, 1).and_then(|p| p.parse().ok()) == Some(parent)).collect()
+}
+
+/// Open descriptors of a process.
+#[must_use]
+pub fn descriptors(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+/// Resident memory in bytes.
+#[must_use]
+pub fn resident(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|l| l.split_ascii_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+fn state(pid: u32) -> Option<char> {
+    field(pid, 0)?.chars().next()
+}
+
+/// A field of /proc/PID/stat behind the program's name, which may hold anything.
+fn field(pid: u32, index: usize) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let behind = stat.rsplit_once(')')?.1;
+    behind.split_ascii_whitespace().nth(index).map(str::to_owned)
+}
