@@ -1,7 +1,8 @@
 //! What the pool reports, as events and as counts of restarts.
 //!
 //! Invariant: one process that ends is one restart, even where it was first asked to end and
-//! later seen to exit. A process the gateway ends because it is stopping is none.
+//! later seen to exit, or failed to
+//! boot and was then killed. A process the gateway ends because it is stopping is none.
 
 use super::{words, write};
 use crate::record::Inner;
@@ -9,7 +10,7 @@ use hedgerow_policy::observe::{EndReason, Event};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// More processes than can be on their way out at once; beyond it the set is begun anew.
+/// More ended processes than are remembered; beyond it the set is begun anew.
 const MOST: usize = 4_096;
 
 /// What has to be remembered of processes to say the right thing about the next event.
@@ -20,8 +21,8 @@ pub(crate) struct Processes(Mutex<Known>);
 struct Known {
     /// Slots that once had a ready worker: the next one is a restart.
     served: BTreeSet<u32>,
-    /// Processes that were asked to end and are counted already.
-    leaving: BTreeSet<u32>,
+    /// Processes whose end is counted already.
+    ended: BTreeSet<u32>,
 }
 
 impl Processes {
@@ -29,22 +30,25 @@ impl Processes {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Remembers that `pid` leaves. False when that was known.
-    fn leaves(&self, pid: u32) -> bool {
+    /// A new process has this number, whatever had it before.
+    fn started(&self, pid: u32) {
+        self.with(|known| known.ended.remove(&pid));
+    }
+
+    /// The process ends. False when that was known. What never had a number is always news.
+    fn ends(&self, pid: u32) -> bool {
+        if pid == 0 {
+            return true;
+        }
         self.with(|known| {
-            if known.leaving.len() >= MOST {
-                known.leaving.clear();
+            if known.ended.len() >= MOST {
+                known.ended.clear();
             }
-            known.leaving.insert(pid)
+            known.ended.insert(pid)
         })
     }
 
-    /// Forgets `pid`, which is gone. True when it had been counted as leaving.
-    fn gone(&self, pid: u32) -> bool {
-        self.with(|known| known.leaving.remove(&pid))
-    }
-
-    /// Remembers that the slot had a ready worker. True when it had one before.
+    /// The slot has a ready worker. True when it had one before.
     fn ready(&self, slot: u32) -> bool {
         self.with(|known| !known.served.insert(slot))
     }
@@ -53,7 +57,13 @@ impl Processes {
 /// Writes down one event of the pool.
 pub(super) fn record(inner: &Inner, event: &Event<'_>) {
     match *event {
-        Event::WorkerStarted { worker, pid } => process(inner, "worker.started", worker, pid),
+        Event::WorkerStarted { worker, pid } => {
+            inner.processes.started(pid);
+            write(inner, "worker.started", |line| {
+                line.num("worker_id", worker);
+                line.num("pid", pid);
+            });
+        }
         Event::WorkerReady { worker, pid, after } => {
             let again = inner.processes.ready(worker);
             let kind = if again { "worker.restarted" } else { "worker.ready" };
@@ -84,9 +94,7 @@ pub(super) fn record(inner: &Inner, event: &Event<'_>) {
             because(inner, "worker.killed", worker, pid, reason);
         }
         Event::WorkerRetired { worker, pid, reason } => {
-            if let (Some(reason), true) = (replaced(reason), inner.processes.leaves(pid)) {
-                inner.metrics.restarted(reason);
-            }
+            ended(inner, pid, replaced(reason));
             let kind = match reason {
                 EndReason::MaxRequests => "worker.max_requests_reached",
                 _ => "worker.retired",
@@ -127,12 +135,9 @@ pub(super) fn record(inner: &Inner, event: &Event<'_>) {
     }
 }
 
-/// Counts the end of a process, unless its leaving was counted.
+/// Counts the end of a process once, under the reason that came first.
 fn ended(inner: &Inner, pid: u32, reason: Option<&'static str>) {
-    if inner.processes.gone(pid) {
-        return;
-    }
-    if let Some(reason) = reason {
+    if let (true, Some(reason)) = (inner.processes.ends(pid), reason) {
         inner.metrics.restarted(reason);
     }
 }
@@ -140,13 +145,6 @@ fn ended(inner: &Inner, pid: u32, reason: Option<&'static str>) {
 /// The reason as a restart is counted under it; none where nothing takes the process's place.
 fn replaced(reason: EndReason) -> Option<&'static str> {
     (reason != EndReason::Shutdown).then(|| reason.name())
-}
-
-fn process(inner: &Inner, kind: &str, worker: u32, pid: u32) {
-    write(inner, kind, |line| {
-        line.num("worker_id", worker);
-        line.num("pid", pid);
-    });
 }
 
 fn because(inner: &Inner, kind: &str, worker: u32, pid: u32, reason: EndReason) {

@@ -234,9 +234,14 @@ fn one_process_that_ends_is_one_restart() {
     recorder.on(&Event::WorkerKilled { worker: 0, pid: 11, reason: EndReason::Timeout });
     recorder.on(&Event::WorkerExited { worker: 1, pid: 12, status: "signal 9" });
     recorder.on(&Event::WorkerRetired { worker: 2, pid: 13, reason: EndReason::Shutdown });
+    recorder.on(&Event::WorkerBootFailed { worker: 3, pid: 14, error: "no" });
+    recorder.on(&Event::WorkerKilled { worker: 3, pid: 14, reason: EndReason::Fault });
+    // The system gives numbers out again.
+    recorder.on(&Event::WorkerStarted { worker: 3, pid: 14 });
+    recorder.on(&Event::WorkerExited { worker: 3, pid: 14, status: "exit 1" });
     recorder.close();
     let counted: Vec<_> = restarts().into_iter().filter(|(_, count)| *count > 0).collect();
-    assert_eq!(counted, [("exit", 1), ("max_requests", 1), ("timeout", 1)]);
+    assert_eq!(counted, [("boot_failed", 1), ("exit", 2), ("max_requests", 1), ("timeout", 1)]);
     let kinds: Vec<String> =
         events.objects().iter().map(|e| e["type"].as_str().unwrap_or("").to_owned()).collect();
     assert_eq!(
@@ -248,7 +253,11 @@ fn one_process_that_ends_is_one_restart() {
             "worker.restarted",
             "worker.killed",
             "worker.exited",
-            "worker.retired"
+            "worker.retired",
+            "worker.boot_failed",
+            "worker.killed",
+            "worker.started",
+            "worker.exited"
         ]
     );
 }
