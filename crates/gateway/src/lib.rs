@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod admin;
 mod events;
 mod finish;
 mod line;

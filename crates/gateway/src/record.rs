@@ -170,7 +170,6 @@ impl Recorder {
     }
 
     /// A request has begun.
-    #[must_use]
     pub fn begin(&self, start: Start) -> Active {
         let entry = Arc::new(Entry::new(start));
         let place = self.inner.live.enter(&entry);

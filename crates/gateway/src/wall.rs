@@ -22,6 +22,11 @@ impl Stamp {
         self.0 / 1_000
     }
 
+    /// Milliseconds since 1970, so much later.
+    pub(crate) fn unix_millis_after(self, later: Duration) -> u64 {
+        self.0.saturating_add(u64::try_from(later.as_millis()).unwrap_or(u64::MAX))
+    }
+
     /// Appends the RFC 3339 form in UTC, with milliseconds: `2026-11-29T08:15:00.042Z`.
     pub(crate) fn write(self, out: &mut Vec<u8>) {
         let (days, in_day) = (self.0 / 86_400_000, self.0 % 86_400_000);

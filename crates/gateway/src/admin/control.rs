@@ -1,0 +1,83 @@
+//! What the admin listener can see and do.
+
+use hedgerow_worker::snapshot::Snapshot;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// The part of a running gateway that operators look at and act on. Nothing here may wait.
+pub trait Control: Send + Sync + 'static {
+    /// The pool at this moment; `None` where the gateway has no workers.
+    fn pool(&self) -> Option<Snapshot>;
+
+    /// Replaces one worker. False if there is no such slot.
+    fn restart(&self, worker: u32) -> bool;
+
+    /// Replaces every worker, and says how many there are.
+    fn restart_all(&self) -> usize;
+
+    /// Whether the listeners for clients are up and not draining.
+    fn serving(&self) -> bool;
+
+    /// Whether a request could be served now.
+    fn ready(&self) -> bool {
+        self.serving() && self.pool().is_none_or(|pool| pool.ready)
+    }
+}
+
+/// A control that is told whether the listeners are up. Clones share what they were told.
+#[derive(Clone)]
+pub struct Plane<P> {
+    pool: Option<P>,
+    serving: Arc<AtomicBool>,
+}
+
+impl<P> Plane<P> {
+    /// Of a gateway with this pool, or with none. It is not serving yet.
+    #[must_use]
+    pub fn new(pool: Option<P>) -> Plane<P> {
+        Plane { pool, serving: Arc::new(AtomicBool::new(false)) }
+    }
+
+    /// The listeners are up, or are closing.
+    pub fn set_serving(&self, serving: bool) {
+        self.serving.store(serving, Relaxed);
+    }
+}
+
+/// The part of a pool that a [`Plane`] needs.
+pub trait Workers: Send + Sync + 'static {
+    /// The pool at this moment.
+    fn snapshot(&self) -> Snapshot;
+    /// Whether a request could be served now.
+    fn ready(&self) -> bool {
+        self.snapshot().ready
+    }
+    /// Replaces one worker. False if there is no such slot.
+    fn restart(&self, worker: u32) -> bool;
+    /// Replaces every worker.
+    fn restart_all(&self);
+}
+
+impl<P: Workers> Control for Plane<P> {
+    fn pool(&self) -> Option<Snapshot> {
+        self.pool.as_ref().map(Workers::snapshot)
+    }
+
+    fn restart(&self, worker: u32) -> bool {
+        self.pool.as_ref().is_some_and(|pool| pool.restart(worker))
+    }
+
+    fn restart_all(&self) -> usize {
+        let Some(pool) = &self.pool else { return 0 };
+        pool.restart_all();
+        pool.snapshot().size
+    }
+
+    fn serving(&self) -> bool {
+        self.serving.load(Relaxed)
+    }
+
+    fn ready(&self) -> bool {
+        self.serving() && self.pool.as_ref().is_none_or(Workers::ready)
+    }
+}

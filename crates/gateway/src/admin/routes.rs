@@ -1,0 +1,248 @@
+//! What is answered at which path.
+//!
+//! Invariant: first whether the request may come from there, then whether it shows the token, and
+//! only then whether there is such a path: who is not let in learns nothing about what is here.
+
+use super::{State, guard, shapes};
+use crate::metrics::page::{Form, page};
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use serde::Serialize;
+
+type Answer = Response<Full<Bytes>>;
+
+const JSON: &str = "application/json; charset=utf-8";
+/// Requests shown where no limit is asked for, and the most that can be asked for.
+const REQUESTS: (usize, usize) = (1_000, 10_000);
+/// The same of upstream sessions.
+const SESSIONS: (usize, usize) = (100, 1_000);
+
+/// What a path leads to.
+#[derive(Clone, Copy)]
+enum Target<'p> {
+    Index,
+    Health,
+    Ready,
+    Metrics,
+    Runtime,
+    Upstreams,
+    Workers,
+    Stats,
+    Requests,
+    Cancel(&'p str),
+    Restart,
+    RestartAll,
+}
+
+impl Target<'_> {
+    fn of(path: &str) -> Option<Target<'_>> {
+        Some(match path {
+            "/" => Target::Index,
+            "/health" => Target::Health,
+            "/ready" => Target::Ready,
+            "/metrics" => Target::Metrics,
+            "/admin/runtime" => Target::Runtime,
+            "/admin/runtime/upstreams" => Target::Upstreams,
+            "/admin/workers" => Target::Workers,
+            "/admin/stats" => Target::Stats,
+            "/admin/requests" => Target::Requests,
+            "/admin/workers/restart" => Target::Restart,
+            "/admin/workers/restart/all" => Target::RestartAll,
+            _ => {
+                let trace = path.strip_prefix("/admin/requests/")?.strip_suffix("/cancel")?;
+                (!trace.is_empty() && !trace.contains('/')).then_some(Target::Cancel(trace))?
+            }
+        })
+    }
+
+    fn acts(self) -> bool {
+        matches!(self, Target::Cancel(_) | Target::Restart | Target::RestartAll)
+    }
+}
+
+/// Answers one request.
+pub(super) fn answer<B>(state: &State, request: &Request<B>) -> Answer {
+    let target = Target::of(request.uri().path());
+    let open = matches!(target, Some(Target::Health));
+    if !guard::origin(&state.settings, request) {
+        return error(StatusCode::FORBIDDEN, "forbidden");
+    }
+    if !open && !guard::token(&state.settings, request.headers()) {
+        return error(StatusCode::FORBIDDEN, "forbidden");
+    }
+    let target = match target {
+        None => return not_found(),
+        Some(Target::Metrics) if !state.settings.metrics => return not_found(),
+        Some(target) => target,
+    };
+    let allow = if target.acts() { "POST" } else { "GET, HEAD" };
+    let allowed = match *request.method() {
+        Method::POST => target.acts(),
+        Method::GET | Method::HEAD => !target.acts(),
+        _ => false,
+    };
+    if !allowed {
+        let mut refused = error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed");
+        refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+        return refused;
+    }
+    found(state, target, request)
+}
+
+fn found<B>(state: &State, target: Target<'_>, request: &Request<B>) -> Answer {
+    let inner = &state.recorder.inner;
+    let query = |name| parameter(request.uri().query().unwrap_or(""), name);
+    match target {
+        Target::Index => {
+            reply(StatusCode::OK, "text/html; charset=utf-8", include_str!("index.html").into())
+        }
+        Target::Health => reply(StatusCode::OK, "text/plain; charset=utf-8", "OK\n".into()),
+        Target::Ready => {
+            #[derive(Serialize)]
+            struct Ready {
+                ready: bool,
+            }
+            let ready = state.control.ready();
+            let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+            json(status, &Ready { ready })
+        }
+        Target::Metrics => {
+            let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+            let newer = accept.is_some_and(|a| a.contains("application/openmetrics-text"));
+            let form = if newer { Form::OpenMetrics } else { Form::Prometheus };
+            let page = page(inner, state.control.pool(), form);
+            reply(StatusCode::OK, form.content_type(), page.into())
+        }
+        Target::Runtime => json(StatusCode::OK, &shapes::runtime(state)),
+        Target::Workers => json(StatusCode::OK, &shapes::workers(state.control.pool().as_ref())),
+        Target::Stats => json(StatusCode::OK, &shapes::stats(state)),
+        Target::Requests => {
+            let entries = inner.live.snapshot(bounded(query("limit"), REQUESTS));
+            let total = inner.live.in_flight();
+            let shown = shapes::Requests::of(&entries, total, state.clock.now());
+            json(StatusCode::OK, &shown)
+        }
+        Target::Upstreams => {
+            let shown = shapes::Upstreams {
+                active_count: 0,
+                returned_count: 0,
+                details: matches!(query("details"), Some("1" | "true" | "yes" | "on")),
+                limit: bounded(query("limit"), SESSIONS),
+                offset: query("offset").and_then(|text| text.parse().ok()).unwrap_or(0),
+                sessions: [],
+            };
+            json(StatusCode::OK, &shown)
+        }
+        Target::Cancel(trace) => cancel(state, trace),
+        Target::Restart => restart(state, query("id")),
+        Target::RestartAll => {
+            done(state, "workers.restart_all", "all");
+            #[derive(Serialize)]
+            struct All {
+                ok: bool,
+                mode: &'static str,
+                restarted: usize,
+            }
+            let restarted = state.control.restart_all();
+            json(StatusCode::OK, &All { ok: true, mode: "all", restarted })
+        }
+    }
+}
+
+fn cancel(state: &State, trace: &str) -> Answer {
+    // A trace may hold a colon, which some clients encode.
+    let trace = trace.replace("%3A", ":").replace("%3a", ":");
+    let cancelled = state.recorder.inner.live.cancel(&trace);
+    if cancelled == 0 {
+        return not_found();
+    }
+    done(state, "requests.cancel", &trace);
+    #[derive(Serialize)]
+    struct Cancelled<'t> {
+        ok: bool,
+        trace_id: &'t str,
+        cancelled: usize,
+    }
+    json(StatusCode::OK, &Cancelled { ok: true, trace_id: &trace, cancelled })
+}
+
+fn restart(state: &State, id: Option<&str>) -> Answer {
+    let Some(id) = id.and_then(|id| id.parse::<u32>().ok()) else {
+        return error(StatusCode::BAD_REQUEST, "say which worker: ?id=N");
+    };
+    if !state.control.restart(id) {
+        return not_found();
+    }
+    done(state, "workers.restart", &id.to_string());
+    #[derive(Serialize)]
+    struct One {
+        ok: bool,
+        mode: &'static str,
+        worker: Option<shapes::Worker>,
+    }
+    let pool = state.control.pool();
+    let worker = pool.and_then(|pool| pool.workers.iter().find(|w| w.id == id).map(Into::into));
+    json(StatusCode::OK, &One { ok: true, mode: "single", worker })
+}
+
+/// Writes down that somebody did something.
+fn done(state: &State, action: &'static str, target: &str) {
+    state.recorder.inner.metrics.admin_action(action);
+    crate::events::admin_action(&state.recorder.inner, action, target);
+}
+
+fn not_found() -> Answer {
+    error(StatusCode::NOT_FOUND, "not_found")
+}
+
+fn error(status: StatusCode, error: &str) -> Answer {
+    #[derive(Serialize)]
+    struct Error<'e> {
+        error: &'e str,
+    }
+    json(status, &Error { error })
+}
+
+fn json(status: StatusCode, value: &impl Serialize) -> Answer {
+    match serde_json::to_vec(value) {
+        Ok(mut body) => {
+            body.push(b'\n');
+            reply(status, JSON, body.into())
+        }
+        // Only maps whose keys are no strings fail, and there is none.
+        Err(_) => reply(StatusCode::INTERNAL_SERVER_ERROR, JSON, Bytes::new()),
+    }
+}
+
+fn reply(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {
+    let mut answer = Response::new(Full::new(body));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    for (name, value) in [
+        (CONTENT_TYPE, content_type),
+        (CACHE_CONTROL, "no-store"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (REFERRER_POLICY, "no-referrer"),
+        (CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+/// The value of a query parameter, as it stands there.
+fn parameter<'q>(query: &'q str, name: &str) -> Option<&'q str> {
+    let mut pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+/// A limit that was asked for, within bounds.
+fn bounded(asked: Option<&str>, (usual, most): (usize, usize)) -> usize {
+    asked.and_then(|text| text.parse().ok()).filter(|&n| n > 0).unwrap_or(usual).min(most)
+}
