@@ -31,7 +31,7 @@ fn json(
     at: Stamp,
 ) {
     let mut line = Line::stamped(out, limit, at);
-    line.display("remote_addr", &entry.remote_addr);
+    line.addr("remote_addr", entry.remote_addr);
     line.str("method", entry.method.as_str());
     line.str("path", &entry.path);
     line.str("protocol", entry.protocol);
@@ -54,7 +54,7 @@ fn json(
 fn text(out: &mut Vec<u8>, limit: usize, entry: &Entry, outcome: &Outcome, took: Duration) {
     // A quarter for each of what a client chooses; the rest is short.
     let most = limit / 4;
-    line::display(out, &entry.remote_addr);
+    line::addr(out, entry.remote_addr);
     out.extend_from_slice(b" - ");
     column(out, entry.method.as_str(), most);
     out.push(b' ');
@@ -78,6 +78,10 @@ fn text(out: &mut Vec<u8>, limit: usize, entry: &Entry, outcome: &Outcome, took:
 fn column(out: &mut Vec<u8>, value: &str, most: usize) {
     if value.is_empty() {
         out.push(b'-');
+    }
+    if value.len() <= most && value.bytes().all(|b| b.is_ascii_graphic()) {
+        out.extend_from_slice(value.as_bytes());
+        return;
     }
     let end = out.len() + most;
     for c in value.chars() {

@@ -11,7 +11,7 @@ mod shapes;
 #[cfg(test)]
 mod tests;
 
-pub use control::{Control, Plane};
+pub use control::{Control, Plane, Workers};
 
 use crate::record::Recorder;
 use hedgerow_worker::Clock;

@@ -51,7 +51,7 @@ pub(crate) fn words<'w>(inner: &Inner, said: &'w str) -> &'w str {
 pub(crate) fn request(inner: &Inner, entry: &Entry, end: &Outcome, took: Duration, at: Stamp) {
     write_at(inner, "http.request", Some(at), |line| {
         who(line, entry);
-        line.display("remote_addr", &entry.remote_addr);
+        line.addr("remote_addr", entry.remote_addr);
         line.str("protocol", entry.protocol);
         line.num("status", end.status);
         line.num("bytes_in", entry.bytes_in.load(Relaxed));
@@ -105,7 +105,7 @@ fn failed(inner: &Inner, line: &mut Line<'_>, failure: &Failure) {
 /// Something that was no request came in.
 pub(crate) fn bad_head(inner: &Inner, remote_addr: IpAddr, reason: &str) {
     write(inner, "http.bad_head", |line| {
-        line.display("remote_addr", &remote_addr);
+        line.addr("remote_addr", remote_addr);
         line.str("reason", reason);
     });
 }

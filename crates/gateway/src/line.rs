@@ -7,6 +7,7 @@
 use crate::wall::Stamp;
 use std::cell::RefCell;
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Room kept free for what closes a line.
@@ -93,11 +94,11 @@ impl<'b> Line<'b> {
         self.out.push(b'"');
     }
 
-    /// Something whose display form is short and needs no escapes: an address.
-    pub(crate) fn display(&mut self, key: &'static str, value: &dyn std::fmt::Display) {
+    /// An address.
+    pub(crate) fn addr(&mut self, key: &'static str, value: IpAddr) {
         if self.key(key, 66) {
             self.out.push(b'"');
-            display(self.out, value);
+            addr(self.out, value);
             self.out.push(b'"');
         }
     }
@@ -159,10 +160,19 @@ pub(crate) fn with_buffer<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     result
 }
 
-/// Appends a display form.
-pub(crate) fn display(out: &mut Vec<u8>, value: &dyn std::fmt::Display) {
-    // Writing to memory cannot fail.
-    let _ = write!(out, "{value}");
+/// Appends an address.
+pub(crate) fn addr(out: &mut Vec<u8>, value: IpAddr) {
+    let IpAddr::V4(v4) = value else {
+        // Writing to memory cannot fail.
+        let _ = write!(out, "{value}");
+        return;
+    };
+    for (at, octet) in v4.octets().into_iter().enumerate() {
+        if at > 0 {
+            out.push(b'.');
+        }
+        number(out, octet.into());
+    }
 }
 
 /// Appends a whole number in decimal.
@@ -204,6 +214,12 @@ pub(crate) fn millis(out: &mut Vec<u8>, value: Duration) {
 
 /// Appends the inside of a JSON string, at most `room` bytes. False when something was left out.
 fn escape(out: &mut Vec<u8>, value: &str, room: usize) -> bool {
+    // Nearly every string is short and plain, and then this loop is all there is to it.
+    let plain = |b: u8| (b' '..=b'~').contains(&b) && b != b'"' && b != b'\\';
+    if value.len() <= room && value.bytes().all(plain) {
+        out.extend_from_slice(value.as_bytes());
+        return true;
+    }
     let end = out.len() + room;
     let mut plain = 0;
     for (at, c) in value.char_indices() {

@@ -62,15 +62,15 @@ const fn civil(days: u64) -> (u64, u64, u64) {
     (year + era * 400 + if month <= 2 { 1 } else { 0 }, month, day)
 }
 
-/// Appends `value` with leading zeros; a value of more digits than `width` is cut at the front.
+/// Appends the last `width` digits of `value`, with leading zeros.
 fn digits(out: &mut Vec<u8>, value: u64, width: usize) {
-    let mut text = [b'0'; 20];
+    let start = out.len();
+    out.resize(start + width, b'0');
     let mut rest = value;
-    for digit in text.iter_mut().rev() {
-        *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+    for digit in out[start..].iter_mut().rev() {
+        *digit += u8::try_from(rest % 10).unwrap_or(0);
         rest /= 10;
     }
-    out.extend_from_slice(&text[20 - width..]);
 }
 
 #[cfg(test)]

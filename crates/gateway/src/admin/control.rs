@@ -1,5 +1,6 @@
 //! What the admin listener can see and do.
 
+use hedgerow_worker::Pool;
 use hedgerow_worker::snapshot::Snapshot;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -56,6 +57,24 @@ pub trait Workers: Send + Sync + 'static {
     fn restart(&self, worker: u32) -> bool;
     /// Replaces every worker.
     fn restart_all(&self);
+}
+
+impl Workers for Pool {
+    fn snapshot(&self) -> Snapshot {
+        Pool::snapshot(self)
+    }
+
+    fn ready(&self) -> bool {
+        Pool::ready(self)
+    }
+
+    fn restart(&self, worker: u32) -> bool {
+        Pool::restart(self, worker)
+    }
+
+    fn restart_all(&self) {
+        Pool::restart_all(self);
+    }
 }
 
 impl<P: Workers> Control for Plane<P> {

@@ -307,3 +307,22 @@ fn a_full_table_shows_less_and_refuses_nobody() {
     recorder.close();
     assert_eq!(access.objects().len(), 4);
 }
+
+#[test]
+fn a_rotated_log_is_let_go_and_nothing_is_lost() {
+    let folder = std::env::temp_dir().join(format!("hedgerow-record-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (path, moved) = (folder.join("events.ndjson"), folder.join("events.ndjson.1"));
+    let settings = Settings { access: false, event_log: Some(path.clone()), ..Settings::default() };
+    let recorder = Recorder::new(settings, Clock::start()).expect("opens");
+    recorder.server_started(&[SocketAddr::from(([127, 0, 0, 1], 8080))]);
+    std::fs::rename(&path, &moved).expect("moves");
+    recorder.reopen().expect("opens again");
+    recorder.server_stopped("SIGTERM");
+    recorder.close();
+    let read = |path| std::fs::read_to_string(path).expect("a file");
+    let (old, new) = (read(&moved), read(&path));
+    assert!(new.contains("\"server.stopped\"") && !old.contains("\"server.stopped\""));
+    assert_eq!(format!("{old}{new}").matches("\"server.started\"").count(), 1);
+    std::fs::remove_dir_all(&folder).expect("removes");
+}
