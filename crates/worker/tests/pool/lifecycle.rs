@@ -1,13 +1,13 @@
 //! Starts, ends, replacements and reloads of real processes.
 
-use crate::support::{body, settings, start};
+use crate::support::{body, job, settings, start};
 use bytes::Bytes;
 use hedgerow_policy::Class;
 use hedgerow_policy::pool::SlotPhase;
 use hedgerow_testkit::processes::{alive, children};
 use hedgerow_testkit::scratch::Scratch;
 use hedgerow_testkit::until::until;
-use hedgerow_worker::PoolError;
+use hedgerow_worker::{Body, PoolError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -174,9 +174,10 @@ async fn a_waiter_gets_the_worker_in_order_and_leaving_gives_up_the_place() {
     for number in 0..3 {
         let (asking, order) = (f.clone(), order.clone());
         waiters.push(tokio::spawn(async move {
-            let answer = asking.ask("/hello").await;
+            let deadline = asking.within(Duration::from_secs(20));
+            let lease = asking.pool.acquire(deadline).await?;
             order.lock().unwrap().push(number);
-            answer
+            lease.exchange(job("/hello", Body::Memory(Bytes::new()), deadline)).await
         }));
         let depth = number + 1;
         until("in the queue", || (f.pool.snapshot().queue_depth == depth).then_some(()));
