@@ -40,7 +40,7 @@ pub async fn run(command: Vec<String>) -> ExitCode {
             ExitCode::from(u8::from(report::failures(&rows) > 0))
         }
         Ok(Err(reason)) => {
-            eprintln!("hedgerow conform: {reason}");
+            let _ = writeln!(std::io::stderr(), "hedgerow conform: {reason}");
             ExitCode::from(2)
         }
         Err(_) => ExitCode::from(1),

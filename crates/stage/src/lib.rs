@@ -16,6 +16,7 @@ mod reply;
 pub mod routes;
 mod server;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Runs the scripted worker until it is ended. `args` are what follows `worker` on the command line.
@@ -23,18 +24,15 @@ use std::process::ExitCode;
 /// Exit codes: 1 when its boot was scripted to fail, 2 when it could not start, and whatever a
 /// request asks for.
 pub fn run_worker(args: impl IntoIterator<Item = String>) -> ExitCode {
-    let args = match args::Args::parse(args) {
-        Ok(args) => args,
-        Err(usage) => {
-            eprintln!("hedgerow-stage: {usage}");
-            return ExitCode::from(2);
-        }
-    };
-    match boot::run(args) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("hedgerow-stage: {error}");
-            ExitCode::from(2)
-        }
-    }
+    let booted =
+        args::Args::parse(args).and_then(|args| boot::run(args).map_err(|error| error.to_string()));
+    booted.unwrap_or_else(|reason| {
+        complain(&reason);
+        ExitCode::from(2)
+    })
+}
+
+/// One line on standard error. Nobody reading it is part of some scenarios.
+fn complain(what: &str) {
+    let _ = writeln!(std::io::stderr(), "hedgerow-stage: {what}");
 }

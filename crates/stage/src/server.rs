@@ -29,7 +29,7 @@ pub(crate) fn run(listener: &UnixListener, args: Args) -> io::Result<ExitCode> {
             Ok((stream, _)) => stream,
             Err(error) => {
                 // Out of descriptors, most likely; it passes when connections close.
-                eprintln!("hedgerow-stage: accept: {error}");
+                crate::complain(&format!("accept: {error}"));
                 clock::sleep_ms(20);
                 continue;
             }

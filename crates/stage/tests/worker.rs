@@ -177,6 +177,56 @@ fn fails_to_boot_when_told_to() {
 }
 
 #[test]
+fn fails_to_boot_while_a_file_says_so() {
+    let flag = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("boot-fails");
+    let flags = ["--boot-fail-file", flag.to_str().unwrap()];
+    std::fs::write(&flag, "").unwrap();
+    assert!(matches!(Worker::start("file-1", &flags).ready, Some(Ready::Failed(_))));
+    std::fs::remove_file(&flag).unwrap();
+    assert!(matches!(Worker::start("file-2", &flags).ready, Some(Ready::Up(_))));
+}
+
+#[test]
+fn may_say_that_it_is_ready_and_not_listen() {
+    let worker = Worker::start("never-listen", &["--boot", "never-listen"]);
+    assert_eq!(worker.ready, Some(Ready::Up(Capabilities::ALL)));
+    assert!(UnixStream::connect(&worker.socket).is_err());
+}
+
+#[test]
+fn the_flags_may_come_from_the_environment_and_noise_is_only_noise() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_hedgerow-stage"))
+        .args(["worker", "--socket", "unused", "--print", "2"])
+        .env("HEDGEROW_STAGE_ARGS", "--boot exit")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut printed = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    assert_eq!(printed, "stdout line 1\nstdout line 2\n");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn one_request_at_a_time() {
+    let worker = Worker::start("one", &[]);
+    let mut slow = worker.connect();
+    let _ = slow.send("/sleep?ms=30", request::Body::Inline(b""), Capabilities::NONE);
+    // Asked for while the first is being served, or before: either way both are answered in turn.
+    assert_eq!(worker.get("/hello").status, 200);
+    assert_eq!(slow.response().status, 200);
+}
+
+#[test]
+fn every_tenth_of_a_mix_is_slow_and_every_hundredth_fails() {
+    let worker = Worker::start("mix", &[]);
+    let statuses: Vec<u16> = (0..100).map(|_| worker.get("/mix?ms=0").status).collect();
+    assert_eq!(statuses.iter().filter(|&&status| status == 500).count(), 1);
+    assert_eq!(statuses[99], 500);
+}
+
+#[test]
 fn a_kept_connection_does_not_keep_others_out() {
     let worker = Worker::start("kept", &[]);
     let mut kept = worker.connect();

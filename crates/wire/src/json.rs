@@ -151,23 +151,46 @@ fn plain_len(bytes: &[u8]) -> usize {
     words.len() * 8 + plain
 }
 
+/// Whether these bytes are ASCII, and none needs an escape: as nearly every header value.
+fn is_plain_ascii(bytes: &[u8]) -> bool {
+    let plain = |word: [u8; 8]| {
+        let word = u64::from_le_bytes(word);
+        first_to_escape(word) | (word & (ONES << 7)) == 0
+    };
+    match bytes.last_chunk::<8>() {
+        // The last word overlaps the one before, which costs less than byte by byte.
+        Some(&last) => bytes.as_chunks::<8>().0.iter().all(|&word| plain(word)) && plain(last),
+        None => bytes.iter().all(|&byte| byte < 0x80 && ESCAPE[usize::from(byte)] == 0),
+    }
+}
+
+/// A one in each byte.
+const ONES: u64 = u64::MAX / 255;
+
 /// Eight bytes at once: the lowest bit set is in the first byte that needs an escape. (A borrow can
 /// run from that byte into the ones behind it, so only the lowest bit means anything.)
 fn first_to_escape(word: u64) -> u64 {
-    const ONES: u64 = u64::MAX / 255;
     let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
     let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
     (below(word, 0x20) | equal(b'"') | equal(b'\\')) & (ONES << 7)
 }
 
-/// Appends what stands between the quotes of a string that is inside JSON text that is itself a
-/// string.
-pub(crate) fn escape_twice(out: &mut BytesMut, text: &str) {
-    if plain_len(text.as_bytes()) == text.len() {
-        return out.put_slice(text.as_bytes());
+/// Appends the bytes of a header value as what stands between the quotes.
+pub(crate) fn escape_value(out: &mut BytesMut, value: &[u8]) {
+    if is_plain_ascii(value) {
+        out.put_slice(value);
+    } else {
+        escape(out, &crate::text::from_bytes(value));
+    }
+}
+
+/// The same inside JSON text that is itself a string.
+pub(crate) fn escape_value_twice(out: &mut BytesMut, value: &[u8]) {
+    if is_plain_ascii(value) {
+        return out.put_slice(value);
     }
     let mut once = BytesMut::new();
-    escape(&mut once, text);
+    escape_value(&mut once, value);
     // It is text still: escaping takes whole characters and adds ASCII.
     escape(out, &crate::text::from_bytes(&once));
 }
@@ -201,6 +224,26 @@ mod tests {
         string(&mut out, &text);
         assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
         assert_eq!(out.len() - 2, escaped_len(&text));
+    }
+
+    #[test]
+    fn values_of_any_length_are_found_to_be_plain_or_not() {
+        for length in 0..40 {
+            let plain = vec![b'a'; length];
+            assert!(is_plain_ascii(&plain));
+            for at in 0..length {
+                for byte in [b'"', b'\\', 0x1f, 0x80, 0xff] {
+                    let mut value = plain.clone();
+                    value[at] = byte;
+                    assert!(!is_plain_ascii(&value), "{byte} at {at} of {length}");
+                }
+                for byte in [b' ', b'!', b'#', b'[', b']', 0x7f] {
+                    let mut value = plain.clone();
+                    value[at] = byte;
+                    assert!(is_plain_ascii(&value), "{byte} at {at} of {length}");
+                }
+            }
+        }
     }
 
     #[test]

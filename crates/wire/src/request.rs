@@ -13,7 +13,7 @@ use bytes::{BufMut, BytesMut};
 pub use receive::{Received, ReceivedBody, decode};
 
 use crate::frame::{self, MAX_FRAME};
-use crate::{Capabilities, json, pairs, text};
+use crate::{Capabilities, json, pairs};
 
 /// The largest body that goes inside a frame when the worker would also take it raw.
 pub const INLINE_BODY: u64 = 64 << 10;
@@ -224,10 +224,10 @@ impl Request<'_> {
             }
             object.with_lower_key(name, |out| {
                 out.put_u8(b'"');
-                json::escape(out, &text::from_bytes(value));
+                json::escape_value(out, value);
                 for (_, more) in self.headers[index + 1..].iter().filter(same) {
                     out.put_slice(if is_cookie(name) { b"; " } else { b", " });
-                    json::escape(out, &text::from_bytes(more));
+                    json::escape_value(out, more);
                 }
                 out.put_u8(b'"');
             });
@@ -238,23 +238,21 @@ impl Request<'_> {
     /// Every header as `[name, value]`, in order.
     fn write_header_list(&self, out: &mut BytesMut, form: HeaderList) {
         // As text, every quote has one more backslash before it, and there are quotes around it.
-        let [open, start, middle, end, close]: [&[u8]; 5] = match form {
-            HeaderList::Member => [b"[", b"[\"", b"\",\"", b"\"]", b"]"],
-            HeaderList::Text => [b"\"[", b"[\\\"", b"\\\",\\\"", b"\\\"]", b"]\""],
+        let [open, start, middle, next, end, close]: [&[u8]; 6] = match form {
+            HeaderList::Member => [b"[", b"[\"", b"\",\"", b"\"],[\"", b"\"]", b"]"],
+            HeaderList::Text => [b"\"[", b"[\\\"", b"\\\",\\\"", b"\\\"],[\\\"", b"\\\"]", b"]\""],
         };
         out.put_slice(open);
         for (index, (name, value)) in self.headers.iter().enumerate() {
-            if index > 0 {
-                out.put_u8(b',');
-            }
-            out.put_slice(start);
+            out.put_slice(if index == 0 { start } else { next });
             json::escape_lower(out, name);
             out.put_slice(middle);
-            let value = text::from_bytes(value);
             match form {
-                HeaderList::Member => json::escape(out, &value),
-                HeaderList::Text => json::escape_twice(out, &value),
+                HeaderList::Member => json::escape_value(out, value),
+                HeaderList::Text => json::escape_value_twice(out, value),
             }
+        }
+        if !self.headers.is_empty() {
             out.put_slice(end);
         }
         out.put_slice(close);

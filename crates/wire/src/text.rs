@@ -19,7 +19,17 @@ pub(crate) fn is_token(bytes: &[u8]) -> bool {
 
 /// Whether a token may hold this byte.
 pub(crate) fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+    const TOKEN: [bool; 256] = {
+        let mut table = [false; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            table[byte] = matches!(byte as u8, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.'
+                | b'0'..=b'9' | b'A'..=b'Z' | b'^'..=b'z' | b'|' | b'~');
+            byte += 1;
+        }
+        table
+    };
+    TOKEN[usize::from(byte)]
 }
 
 /// Whether HTTP lets a header value hold this text: no control character but the tab.
@@ -44,6 +54,15 @@ mod tests {
         let all: Vec<u8> = (0..=255).collect();
         let back: Vec<u8> = from_bytes(&all).chars().map(|c| c as u32 as u8).collect();
         assert_eq!(back, all);
+    }
+
+    #[test]
+    fn tokens_are_those_of_the_rfc() {
+        for byte in 0..=255_u8 {
+            let listed = b"!#$%&'*+-.^_`|~".contains(&byte) || byte.is_ascii_alphanumeric();
+            assert_eq!(is_token_byte(byte), listed, "{byte}");
+        }
+        assert!(!is_token(b""));
     }
 
     #[test]
