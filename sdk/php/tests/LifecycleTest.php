@@ -139,6 +139,39 @@ final class LifecycleTest extends WorkerTestCase
         proc_close($second);
     }
 
+    public function testNeedsNoExtension(): void
+    {
+        $disabled = 'pcntl_async_signals,pcntl_signal,pcntl_fork,posix_getppid,posix_kill,mb_strlen';
+        $worker = $this->worker(
+            dirname(__DIR__) . '/conform/app.php',
+            ['VHTTPD_PARENT_PID' => (string) getmypid()],
+            ['-n', '-d', "disable_functions=$disabled"],
+        );
+        $client = $worker->connect();
+        self::assertSame(200, $client->ask('GET', '/conform')['status']);
+        self::assertCount(5, $client->stream('GET', '/conform/stream/sse'));
+        [$more, $raw] = FormTest::upload('x');
+        self::assertSame($raw, $client->ask('POST', '/conform/echo', $more, $raw)['body']);
+        self::assertFalse($client->hasAnswer(1.2), 'the parent is found without posix, and lives');
+        $worker->signal(SIGTERM);
+        self::assertSame(128 + SIGTERM, $worker->exitCode(), 'without pcntl the signal ends it at once');
+    }
+
+    public function testTheSocketStaysWhereItWasAskedFor(): void
+    {
+        $app = WorkerProcess::code('chdir("/"); return fn () => "x";');
+        $directory = sys_get_temp_dir() . '/hedgerow-cwd-' . bin2hex(random_bytes(4));
+        mkdir($directory);
+        $command = [PHP_BINARY, dirname(__DIR__) . '/bin/hedgerow-worker', '--socket=w.sock', "--app=$app"];
+        $process = proc_open($command, [3 => ['pipe', 'w']], $pipes, $directory, ['HEDGEROW_READY_FD' => '3'] + getenv());
+        self::assertStringContainsString('true', fgets($pipes[3]));
+        self::assertSame('x', (new Client("$directory/w.sock"))->ask('GET', '/')['body']);
+        proc_terminate($process);
+        fgets($pipes[3]);
+        proc_close($process);
+        self::assertTrue(rmdir($directory), 'the socket is gone');
+    }
+
     public function testALargeDownloadUsesLittleMemory(): void
     {
         $file = tempnam(sys_get_temp_dir(), 'hedgerow-big-');

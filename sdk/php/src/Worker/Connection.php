@@ -171,12 +171,12 @@ final class Connection
         if (!is_string($body)) {
             $body = '';
         } elseif (($frame['body_encoding'] ?? '') === 'base64') {
+            unset($frame['body']); // held once, decoded
             $body = base64_decode($body, true);
             if ($body === false) {
                 return $this->refuse('a body that is no base64');
             }
         }
-        unset($frame['body']);
         return new Incoming($frame, $body, null, strlen($body));
     }
 

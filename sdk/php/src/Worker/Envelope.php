@@ -21,6 +21,39 @@ final class Envelope
     public static function of(Incoming $incoming): array
     {
         $frame = $incoming->frame;
+        if (!self::isWhole($frame)) {
+            $frame = self::mended($frame);
+        }
+        if (isset($frame['body_encoding'])) {
+            // The bytes are decoded; a second decoding by the application would spoil them.
+            unset($frame['body_encoding'], $frame['attributes']['body_encoding']);
+        }
+        if (($frame['body'] ?? null) !== $incoming->body) {
+            $frame['body'] = $incoming->body;
+        }
+        return $frame;
+    }
+
+    /**
+     * The usual case, in one look: nothing to mend, and so nothing to copy.
+     *
+     * @param array<array-key, mixed> $frame
+     */
+    private static function isWhole(array $frame): bool
+    {
+        return is_string($frame['id'] ?? null) && is_string($frame['method'] ?? null) && is_string($frame['path'] ?? null)
+            && is_string($frame['scheme'] ?? null) && is_string($frame['host'] ?? null) && is_string($frame['port'] ?? null)
+            && is_string($frame['protocol_version'] ?? null) && is_string($frame['remote_addr'] ?? null)
+            && is_array($frame['query'] ?? null) && is_array($frame['headers'] ?? null) && is_array($frame['cookies'] ?? null)
+            && is_array($frame['attributes'] ?? null) && is_array($frame['server'] ?? null) && is_array($frame['uploaded_files'] ?? null);
+    }
+
+    /**
+     * @param array<array-key, mixed> $frame
+     * @return array<array-key, mixed>
+     */
+    private static function mended(array $frame): array
+    {
         foreach (self::STRINGS as $name => $default) {
             $value = $frame[$name] ?? $default;
             $frame[$name] = is_string($value) ? $value : (is_int($value) ? (string) $value : $default);
@@ -30,11 +63,6 @@ final class Envelope
                 $frame[$name] = [];
             }
         }
-        if (isset($frame['body_encoding'])) {
-            // The bytes are decoded; a second decoding by the application would spoil them.
-            unset($frame['body_encoding'], $frame['attributes']['body_encoding']);
-        }
-        $frame['body'] = $incoming->body;
         return $frame;
     }
 

@@ -17,7 +17,7 @@ final class Headers
 
     public static function status(mixed $status): int
     {
-        if (is_string($status) && ctype_digit($status)) {
+        if (is_string($status) && preg_match('/^\d+$/D', $status)) {
             $status = (int) $status;
         }
         if (!is_int($status) || $status < 200 || $status > 599) {

@@ -40,7 +40,9 @@ final class Main
             fwrite(STDERR, self::USAGE);
             return 2;
         }
-        return (new self())->work($options['socket'], $options['app']);
+        // The application may change the directory while it boots; the socket stays where it was asked for.
+        $socket = $options['socket'][0] === '/' ? $options['socket'] : getcwd() . '/' . $options['socket'];
+        return (new self())->work($socket, $options['app']);
     }
 
     private function work(string $socket, string $app): int
@@ -49,6 +51,7 @@ final class Main
         ini_set('display_errors', '0');
         ini_set('log_errors', '1');
         ini_set('html_errors', '0');
+        ini_set('zend.exception_ignore_args', '1'); // a trace in the log shows calls, not what users typed
         Log::captureOutput();
         $this->ready = Ready::fromEnvironment();
         $this->parent = ParentWatch::fromEnvironment();

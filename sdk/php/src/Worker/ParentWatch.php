@@ -20,7 +20,7 @@ final class ParentWatch
     public static function fromEnvironment(): ?self
     {
         $pid = getenv('VHTTPD_PARENT_PID');
-        return is_string($pid) && ctype_digit($pid) && $pid > 1 ? new self((int) $pid) : null;
+        return is_string($pid) && preg_match('/^\d+$/D', $pid) && $pid > 1 ? new self((int) $pid) : null;
     }
 
     public function isGone(): bool

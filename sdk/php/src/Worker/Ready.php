@@ -17,7 +17,7 @@ final class Ready
     public static function fromEnvironment(): self
     {
         $fd = getenv('HEDGEROW_READY_FD');
-        $pipe = is_string($fd) && ctype_digit($fd) ? Quiet::run(static fn (): mixed => fopen("php://fd/$fd", 'wb')) : false;
+        $pipe = is_string($fd) && preg_match('/^\d+$/D', $fd) ? Quiet::run(static fn (): mixed => fopen("php://fd/$fd", 'wb')) : false;
         return new self($pipe ?: null);
     }
 

@@ -13,6 +13,8 @@ final class Server
     /** No wait is longer: a signal that comes just before the wait begins does not end it, and the gateway may be gone. */
     private const WAIT_SECONDS = 1;
     private const CONNECTIONS = 256;
+    /** A signal ends a wait early, but not that often in a row; a file descriptor too high for select always does. */
+    private const SELECT_FAILURES = 1000;
 
     private bool $stopping = false;
     /** @var array<int, Connection> */
@@ -35,9 +37,14 @@ final class Server
 
     public function run(): void
     {
+        $failures = 0;
         while (true) {
             $ready = $this->streams;
             $count = self::select($ready, $this->stopping && !$this->isMidway() ? 0 : self::WAIT_SECONDS);
+            $failures = $count < 0 ? $failures + 1 : 0;
+            if ($failures > self::SELECT_FAILURES) {
+                throw new \RuntimeException('waiting for connections fails again and again');
+            }
             if ($count === 0) {
                 if ($this->stopping || $this->parent?->isGone()) {
                     return;
