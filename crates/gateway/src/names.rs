@@ -23,6 +23,11 @@ impl Names {
         })
     }
 
+    /// Whether this is a name by which the gateway speaks for itself.
+    pub(crate) fn own(&self, name: &str) -> bool {
+        name == self.error_class || name == self.trace_id
+    }
+
     /// Whether a client's header of this (lower-case) name is dropped. Underscores count as
     /// hyphens, since CGI-like applications cannot tell the two apart.
     pub(crate) fn reserved(&self, name: &str) -> bool {

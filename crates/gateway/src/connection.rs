@@ -1,0 +1,290 @@
+//! One client connection: HTTP/1 or HTTP/2 by the HTTP library, under our clock.
+//!
+//! Invariant: every wait on a client is bounded (see `pulse`), every size it can choose is bounded,
+//! and a connection ends in a way that cannot be mistaken: an answer that was given before the
+//! request was read whole is followed by a lingering close, so that it is not lost to a reset.
+
+use crate::payload::Payload;
+use crate::pulse::{Bounds, FIRST, Pulse, Wait, Watched};
+use crate::serve::{Phase, Shared};
+use crate::service::{Peer, Service};
+use crate::tls;
+use hedgerow_policy::Moment;
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+/// Largest request head, line and all.
+const MAX_HEAD: usize = 64 << 10;
+/// Most headers of a request: the HTTP library's own bound, for which it takes no memory.
+#[cfg(test)]
+const MAX_HEADERS: usize = 100;
+/// Streams of one HTTP/2 connection at once.
+const MAX_STREAMS: u32 = 128;
+/// Streams a client may reset before they were looked at (CVE-2023-44487), and streams reset
+/// because of its errors.
+const MAX_RESETS: usize = 64;
+/// Body bytes in flight, for one stream and for one connection.
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
+/// Answer bytes that HTTP/2 takes ahead of the client.
+const SEND_BUFFER: usize = 64 << 10;
+/// How long a close lingers for a client that is still sending.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// What is spoken on a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Spoken {
+    Http1,
+    Http2,
+    /// To be seen from its first bytes (RFC 9113, 3.3).
+    Either,
+}
+
+/// A connection that bytes go over.
+pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    fn tcp(&self) -> &TcpStream;
+}
+
+impl Transport for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl Transport for tls::Stream {
+    fn tcp(&self) -> &TcpStream {
+        tls::tcp(self)
+    }
+}
+
+/// How the driving of a connection ended.
+enum End {
+    /// The HTTP library was done with it.
+    Library(hyper::Result<()>),
+    /// A wait was too long.
+    Waited(Wait),
+    /// The drain's time is over.
+    Cut,
+}
+
+/// Serves a connection to its end.
+pub(crate) async fn serve<T: Transport>(
+    shared: Arc<Shared>,
+    peer: Peer,
+    mut io: T,
+    spoken: Spoken,
+    mut phase: watch::Receiver<Phase>,
+) {
+    let bounds = {
+        let settings = &shared.live().settings;
+        Bounds { keep_alive: settings.keep_alive, header_timeout: settings.header_timeout }
+    };
+    let mut first = [0; FIRST];
+    let (http2, length) = match spoken {
+        Spoken::Http1 => (false, 0),
+        Spoken::Http2 => (true, 0),
+        Spoken::Either => {
+            let limit = shared.clock.now() + bounds.keep_alive;
+            let looked = tokio::select! {
+                looked = shared.clock.until(limit, look(&mut io, &mut first)) => looked,
+                _ = phase.changed() => return,
+            };
+            match looked {
+                Some(Ok((_, 0)) | Err(_)) | None => return,
+                Some(Ok(found)) => found,
+            }
+        }
+    };
+    let pulse = Pulse::new(shared.clock, bounds, http2);
+    let io = Watched::new(io, Arc::clone(&pulse), &first[..length]);
+    let service = Service::new(shared, peer, Arc::clone(&pulse));
+    if http2 {
+        Box::pin(serve_http2(io, service, pulse, phase)).await;
+    } else {
+        serve_http1(io, service, pulse, phase).await;
+    }
+}
+
+/// Reads as long as it could still become the preface of HTTP/2.
+async fn look<T: AsyncRead + Unpin>(
+    io: &mut T,
+    first: &mut [u8; FIRST],
+) -> io::Result<(bool, usize)> {
+    const PREFACE: &[u8; FIRST] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let mut length = 0;
+    while length < FIRST && first[..length] == PREFACE[..length] {
+        match io.read(&mut first[length..]).await? {
+            0 => break,
+            count => length += count,
+        }
+    }
+    Ok((first == PREFACE, length))
+}
+
+async fn serve_http1<T: Transport>(
+    io: Watched<T>,
+    service: Service,
+    pulse: Arc<Pulse>,
+    phase: watch::Receiver<Phase>,
+) {
+    let shared = Arc::clone(service.shared());
+    let remote = service.peer().addr.ip();
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new());
+    // The head's clock is `pulse`: see there.
+    builder.header_read_timeout(None);
+    builder.max_header_size(MAX_HEAD);
+    builder.max_buf_size(MAX_HEAD);
+    let answer = hyper::service::service_fn(move |request| service.clone().call(request));
+    let mut connection = builder.serve_connection(TokioIo::new(io), answer);
+    let graceful = |c: Pin<&mut http1::Connection<_, _>>| c.graceful_shutdown();
+    let end = drive(Pin::new(&mut connection), graceful, &shared, &pulse, phase).await;
+    let mut io = connection.into_parts().io.into_inner().into_inner();
+    match end {
+        End::Library(Ok(())) => {
+            if pulse.left_unread() {
+                linger(&shared, &mut io).await;
+            }
+        }
+        End::Library(Err(error)) if error.is_parse() => {
+            shared.recorder.bad_head(remote, parse_reason(&error));
+            linger(&shared, &mut io).await;
+        }
+        // The body of an answer failed. To HTTP/1.0, whose bodies end with the connection, an
+        // orderly close would look like the end; so this one is not orderly.
+        End::Library(Err(error)) if error.is_user() => reset(&io),
+        End::Library(Err(_)) | End::Waited(Wait::Idle) | End::Cut => {}
+        End::Waited(Wait::Head) => {
+            shared.recorder.bad_head(remote, "header_timeout");
+            const LATE: &[u8] =
+                b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+            let sent = io.write_all(LATE);
+            let _ = shared.clock.until(shared.clock.now() + LINGER, sent).await;
+        }
+        End::Waited(Wait::Taking) => reset(&io),
+    }
+}
+
+async fn serve_http2<T: Transport>(
+    io: Watched<T>,
+    service: Service,
+    pulse: Arc<Pulse>,
+    phase: watch::Receiver<Phase>,
+) {
+    let shared = Arc::clone(service.shared());
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEAD as u32)
+        .max_pending_accept_reset_streams(MAX_RESETS)
+        .max_local_error_reset_streams(MAX_RESETS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buf_size(SEND_BUFFER)
+        .keep_alive_interval(Duration::from_secs(20))
+        .keep_alive_timeout(Duration::from_secs(20));
+    let answer = hyper::service::service_fn(move |request| service.clone().call(request));
+    let connection = builder.serve_connection(TokioIo::new(io), answer);
+    let graceful = |c: Pin<&mut http2::Connection<_, _, _>>| c.graceful_shutdown();
+    drive(pin!(connection), graceful, &shared, &pulse, phase).await;
+}
+
+/// Polls a connection until it ends, a wait was too long, or the drain is over. One timer for
+/// everything, set again only when the next bound comes sooner than it.
+async fn drive<C: Future<Output = hyper::Result<()>>>(
+    mut connection: Pin<&mut C>,
+    graceful: impl Fn(Pin<&mut C>),
+    shared: &Shared,
+    pulse: &Pulse,
+    mut phase: watch::Receiver<Phase>,
+) -> End {
+    enum Woken {
+        Done(hyper::Result<()>),
+        Timer,
+        Phase,
+    }
+    let clock = shared.clock;
+    let mut armed = Moment::NEVER;
+    let mut timer = pin!(clock.sleep_until(armed));
+    let mut closing = false;
+    loop {
+        let woken = {
+            let mut changed = pin!(phase.changed());
+            poll_fn(|cx| {
+                if let Poll::Ready(result) = connection.as_mut().poll(cx) {
+                    return Poll::Ready(Woken::Done(result));
+                }
+                if changed.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Woken::Phase);
+                }
+                let (due, _) = pulse.due();
+                if due < armed {
+                    armed = due;
+                    timer.set(clock.sleep_until(due));
+                }
+                timer.as_mut().poll(cx).map(|()| Woken::Timer)
+            })
+            .await
+        };
+        match woken {
+            Woken::Done(result) => return End::Library(result),
+            Woken::Timer => {
+                let (due, wait) = pulse.due();
+                if due > clock.now() {
+                    armed = due;
+                    timer.set(clock.sleep_until(due));
+                } else if wait == Wait::Idle && !closing {
+                    // HTTP/2 says goodbye; HTTP/1 closes at once.
+                    closing = true;
+                    graceful(connection.as_mut());
+                    armed = clock.now() + LINGER;
+                    timer.set(clock.sleep_until(armed));
+                } else {
+                    return End::Waited(wait);
+                }
+            }
+            Woken::Phase => match *phase.borrow_and_update() {
+                Phase::Serving => {}
+                Phase::Draining => {
+                    closing = true;
+                    graceful(connection.as_mut());
+                }
+                Phase::Over => return End::Cut,
+            },
+        }
+    }
+}
+
+fn parse_reason(error: &hyper::Error) -> &'static str {
+    if error.is_parse_too_large() { "too_large" } else { "parse" }
+}
+
+/// Reads what the client is still sending, for a while, so that the close does not become a reset
+/// that takes the answer away from it.
+async fn linger<T: Transport>(shared: &Shared, io: &mut T) {
+    let drained = async {
+        io.shutdown().await?;
+        let mut waste = [0; 4096];
+        while io.read(&mut waste).await? > 0 {}
+        io::Result::Ok(())
+    };
+    let _ = shared.clock.until(shared.clock.now() + LINGER, drained).await;
+}
+
+/// Makes the close a reset.
+fn reset<T: Transport>(io: &T) {
+    let _ = socket2::SockRef::from(io.tcp()).set_linger(Some(Duration::ZERO));
+}
+
+/// The body type of the services here.
+pub(crate) type Response = http::Response<Payload>;

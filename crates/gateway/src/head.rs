@@ -1,0 +1,192 @@
+//! A request head as a worker gets it.
+//!
+//! Invariant: what belongs to the connection, and what only the gateway may say, does not reach a
+//! worker; everything else does, as it was received. The body's form depends on what the granted
+//! worker understands, so the frame is written when the worker is known.
+
+use crate::ids::Ids;
+use crate::names::Names;
+use crate::origin::Origin;
+use crate::smuggling::{Authority, parse_authority};
+use bytes::BytesMut;
+use hedgerow_wire::capabilities::Capabilities;
+use hedgerow_wire::frame::MAX_FRAME;
+use hedgerow_wire::request::{Body as WireBody, EncodeError, Request, Sent};
+use hedgerow_worker::job::{self, Body};
+use http::{HeaderMap, Method, Uri, Version};
+use std::fs::File;
+use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// What was asked, by whom.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(crate) ids: Ids,
+    pub(crate) method: Method,
+    pub(crate) headers: HeaderMap,
+    pub(crate) version: Version,
+    uri: Uri,
+    origin: Origin,
+    /// Whom the request is addressed to, as received.
+    authority: String,
+    /// Where it arrived: the answer to HTTP/1.0, which need not say whom it is addressed to.
+    local: SocketAddr,
+    names: Arc<Names>,
+    pub(crate) deadline_unix_ms: Option<u64>,
+}
+
+/// What a head is made of.
+pub(crate) struct Parts {
+    pub(crate) ids: Ids,
+    pub(crate) head: http::request::Parts,
+    pub(crate) origin: Origin,
+    pub(crate) authority: String,
+    pub(crate) local: SocketAddr,
+    pub(crate) names: Arc<Names>,
+    pub(crate) deadline_unix_ms: Option<u64>,
+}
+
+impl Head {
+    pub(crate) fn new(parts: Parts) -> Head {
+        let Parts { ids, head, origin, authority, local, names, deadline_unix_ms } = parts;
+        Head {
+            ids,
+            method: head.method,
+            headers: head.headers,
+            version: head.version,
+            uri: head.uri,
+            origin,
+            authority,
+            local,
+            names,
+            deadline_unix_ms,
+        }
+    }
+
+    /// Host and port the application should believe it was asked for.
+    fn addressed(&self) -> (std::borrow::Cow<'_, str>, u16) {
+        let text = self.origin.authority.as_deref().unwrap_or(&self.authority);
+        match parse_authority(text) {
+            Some(Authority { host, port, .. }) => {
+                let default = if self.origin.scheme == "https" { 443 } else { 80 };
+                (host.into(), port.unwrap_or(default))
+            }
+            None => (self.local.ip().to_string().into(), self.local.port()),
+        }
+    }
+
+    /// The headers that go on: each as received, `host` as it was decided.
+    fn forwarded(&self) -> Vec<(&str, &[u8])> {
+        let mut headers = Vec::with_capacity(self.headers.len() + 1);
+        let named = self.headers.contains_key(http::header::HOST);
+        if !named && !self.authority.is_empty() {
+            headers.push(("host", self.authority.as_bytes()));
+        }
+        for (name, value) in &self.headers {
+            let name = name.as_str();
+            if is_hop_by_hop(name) || self.names.reserved(name) || self.is_listed(name) {
+                continue;
+            }
+            let value = if name == "host" { self.authority.as_bytes() } else { value.as_bytes() };
+            headers.push((name, value));
+        }
+        headers
+    }
+
+    /// Whether `Connection` lists this header as its own. Some that every recipient needs cannot
+    /// be taken away like that, though a client may try.
+    fn is_listed(&self, name: &str) -> bool {
+        let mut lists = self.headers.get_all(http::header::CONNECTION).iter().peekable();
+        if lists.peek().is_none() || is_for_all(name) {
+            return false;
+        }
+        lists.filter_map(|list| list.to_str().ok()).any(|list| {
+            list.split(',').any(|option| option.trim().eq_ignore_ascii_case(name))
+        })
+    }
+}
+
+fn is_for_all(name: &str) -> bool {
+    matches!(name, "host" | "content-length" | "content-type" | "authorization" | "cookie")
+        || name.starts_with("x-forwarded-")
+        || name == "forwarded"
+}
+
+/// What belongs to one connection (RFC 9110, 7.6.1), and `expect`, which was answered here.
+pub(crate) fn is_hop_by_hop(name: &str) -> bool {
+    matches!(
+        name,
+        "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+            | "http2-settings"
+            | "expect"
+    )
+}
+
+/// The version as frames spell it.
+fn version_name(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_2 => "2",
+        Version::HTTP_10 => "1.0",
+        _ => "1.1",
+    }
+}
+
+impl job::Head for Head {
+    fn encode(
+        &self,
+        body: &Body,
+        capabilities: Capabilities,
+        out: &mut BytesMut,
+    ) -> Result<Sent, EncodeError> {
+        let headers = self.forwarded();
+        let (host, port) = self.addressed();
+        let remote = self.origin.remote.to_string();
+        let spooled;
+        let body = match body {
+            Body::Memory(bytes) => WireBody::Inline(bytes),
+            Body::File(_, length) if capabilities.raw_body => WireBody::Raw(*length),
+            Body::File(file, length) => {
+                spooled = read_back(file, *length)?;
+                WireBody::Inline(&spooled)
+            }
+        };
+        let request = Request {
+            id: &self.ids.trace,
+            request_id: &self.ids.request,
+            deadline_unix_ms: self.deadline_unix_ms,
+            method: self.method.as_str(),
+            path: self.uri.path(),
+            query: self.uri.query().unwrap_or(""),
+            scheme: self.origin.scheme,
+            host: &host,
+            port,
+            protocol_version: version_name(self.version),
+            remote_addr: &remote,
+            headers: &headers,
+            body,
+        };
+        request.encode(out, capabilities)
+    }
+
+    fn id(&self) -> &str {
+        &self.ids.trace
+    }
+}
+
+/// A spooled body for a worker that takes it inside the frame only. It was just written, so this
+/// reads from the page cache.
+fn read_back(file: &File, length: u64) -> Result<Vec<u8>, EncodeError> {
+    if length > MAX_FRAME as u64 {
+        return Err(EncodeError::TooLarge);
+    }
+    let mut bytes = vec![0; usize::try_from(length).map_err(|_| EncodeError::TooLarge)?];
+    file.read_exact_at(&mut bytes, 0).map_err(|_| EncodeError::RawNotUnderstood)?;
+    Ok(bytes)
+}

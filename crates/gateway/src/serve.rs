@@ -1,0 +1,170 @@
+//! The data plane as its owner sees it: start, drain, new settings.
+//!
+//! Invariant: settings are swapped whole. A request sees those it began with to its end, a
+//! connection keeps its timeouts, and settings that cannot be used (a certificate that does not
+//! load) leave the ones before in force.
+
+use crate::body::Memory;
+use crate::failure::Style;
+use crate::listener;
+use crate::names::Names;
+use crate::record::Recorder;
+use crate::settings::Settings;
+use crate::tls::{Acceptor, TlsError};
+use hedgerow_worker::{Clock, Pool};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::{Semaphore, watch};
+
+/// Why the data plane cannot start, or cannot take new settings.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address cannot be opened.
+    #[error("cannot listen on {addr}: {source}")]
+    Listen {
+        /// The address.
+        addr: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The certificate or the key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The prefix does not make a header name.
+    #[error("the header prefix {0:?} is not made of header name characters")]
+    HeaderPrefix(String),
+}
+
+/// What connections are told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    Serving,
+    /// Finish what was begun, take nothing new.
+    Draining,
+    /// End now.
+    Over,
+}
+
+/// Settings, and what is made of them once.
+pub(crate) struct Live {
+    pub(crate) settings: Settings,
+    pub(crate) names: Arc<Names>,
+    pub(crate) style: Style,
+    pub(crate) tls: Option<Acceptor>,
+}
+
+impl Live {
+    fn new(settings: Settings) -> Result<Live, StartError> {
+        let names = Names::new(&settings.header_prefix)
+            .map_err(|_| StartError::HeaderPrefix(settings.header_prefix.clone()))?;
+        let tls = match &settings.tls {
+            Some(files) => Some(Acceptor::load(files, settings.http2)?),
+            None => None,
+        };
+        let style = Style {
+            problem_json: settings.problem_json,
+            proxy_status: settings.proxy_status,
+            expose_exception: settings.expose_worker_exception,
+        };
+        Ok(Live { names: Arc::new(names), style, tls, settings })
+    }
+}
+
+/// What all connections share.
+pub(crate) struct Shared {
+    live: RwLock<Arc<Live>>,
+    pub(crate) pool: Pool,
+    pub(crate) recorder: Recorder,
+    pub(crate) clock: Clock,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) connections: Arc<Semaphore>,
+}
+
+impl Shared {
+    /// The settings in force. The lock is held for the clone alone.
+    pub(crate) fn live(&self) -> Arc<Live> {
+        Arc::clone(&self.live.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The running data plane. Dropping it ends every connection.
+pub struct Gateway {
+    shared: Arc<Shared>,
+    phase: watch::Sender<Phase>,
+    local_addr: SocketAddr,
+    permits: u32,
+}
+
+impl Gateway {
+    /// Opens the address and serves. Needs a tokio runtime with time and I/O.
+    ///
+    /// # Errors
+    /// When the address, the certificate or the header prefix cannot be used. Nothing is left
+    /// running then.
+    pub fn start(
+        settings: Settings,
+        pool: Pool,
+        recorder: Recorder,
+        clock: Clock,
+    ) -> Result<Gateway, StartError> {
+        let addr = settings.listen;
+        let listen = |source| StartError::Listen { addr, source };
+        let live = Live::new(settings)?;
+        let listener = listener::bind(addr).map_err(listen)?;
+        let local_addr = listener.local_addr().map_err(listen)?;
+        let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
+        let permits = u32::try_from(live.settings.max_connections).unwrap_or(most).clamp(1, most);
+        let told = recorder.clone();
+        let shared = Arc::new(Shared {
+            memory: Memory::new(live.settings.body_memory, move |held| told.set_body_memory(held)),
+            live: RwLock::new(Arc::new(live)),
+            pool,
+            recorder,
+            clock,
+            connections: Arc::new(Semaphore::new(permits as usize)),
+        });
+        let (phase, phases) = watch::channel(Phase::Serving);
+        tokio::spawn(listener::run(Arc::clone(&shared), listener, phases));
+        Ok(Gateway { shared, phase, local_addr, permits })
+    }
+
+    /// Where it listens; with the port that was given where the settings said 0.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Puts new settings in force for requests and connections that begin from now on. `listen`,
+    /// `max_connections` and whether there is TLS stay as they were at the start.
+    ///
+    /// # Errors
+    /// When the certificate or the header prefix cannot be used: the settings before stay.
+    pub fn reconfigure(&self, settings: Settings) -> Result<(), StartError> {
+        let live = Live::new(settings)?;
+        self.shared.memory.set_limit(live.settings.body_memory);
+        *self.shared.live.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(live);
+        Ok(())
+    }
+
+    /// Stops accepting, closes idle connections, lets requests in flight finish, and after
+    /// [`Settings::drain`] ends what is left. True when nothing had to be ended.
+    pub async fn drain(&self) -> bool {
+        let within = self.shared.live().settings.drain;
+        self.phase.send_replace(Phase::Draining);
+        if self.all_closed(within).await {
+            return true;
+        }
+        self.phase.send_replace(Phase::Over);
+        self.all_closed(Duration::from_secs(1)).await;
+        false
+    }
+
+    async fn all_closed(&self, within: Duration) -> bool {
+        // Every connection holds one permit, so all of them are free when all are closed.
+        let limit = self.shared.clock.now() + within;
+        let all = self.shared.connections.acquire_many(self.permits);
+        self.shared.clock.until(limit, all).await.is_some()
+    }
+}

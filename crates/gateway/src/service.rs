@@ -1,0 +1,300 @@
+//! One request, from its head to the head of its answer.
+//!
+//! Invariant: the order is fixed: ids, the record, what is ambiguous, the route, the body, a worker,
+//! the exchange. A worker is taken only for a request that is there in full, and a failure at any
+//! step leaves through `failure` and nowhere else. The request's deadline counts from the complete
+//! request to the head of the answer.
+
+use crate::answer::{self, Reply, ReplyBody};
+use crate::body::Reader;
+use crate::connection::Response;
+use crate::failure;
+use crate::head::{Head, Parts};
+use crate::ids::Ids;
+use crate::origin::Origin;
+use crate::payload::{Payload, Tail};
+use crate::pulse::{Busy, Pulse};
+use crate::record::{Active, Outcome, Stage, Start};
+use crate::route::{self, Target};
+use crate::serve::{Live, Shared};
+use crate::stream::{CANCELLED, Flow};
+use crate::{smuggling, wall};
+use hedgerow_policy::failure::{At, Class, Failure, Phase};
+use hedgerow_policy::Deadline;
+use hedgerow_worker::{Answer, Body, Job};
+use http::header::{CONNECTION, HeaderName, HeaderValue};
+use http::{HeaderMap, StatusCode, Version};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    pub(crate) addr: SocketAddr,
+    pub(crate) local: SocketAddr,
+    pub(crate) tls: bool,
+}
+
+/// Ends a request without an answer: the connection closes, or the stream is reset.
+#[derive(Debug)]
+pub(crate) struct NoAnswer;
+
+impl std::fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ended without an answer")
+    }
+}
+
+impl std::error::Error for NoAnswer {}
+
+/// Answers the requests of one connection.
+#[derive(Clone)]
+pub(crate) struct Service(Arc<Inner>);
+
+struct Inner {
+    shared: Arc<Shared>,
+    peer: Peer,
+    pulse: Arc<Pulse>,
+}
+
+impl Service {
+    pub(crate) fn new(shared: Arc<Shared>, peer: Peer, pulse: Arc<Pulse>) -> Service {
+        Service(Arc::new(Inner { shared, peer, pulse }))
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0.shared
+    }
+
+    pub(crate) fn peer(&self) -> Peer {
+        self.0.peer
+    }
+
+    /// One request. Boxed: an idle connection should not hold the room for it.
+    pub(crate) async fn call(
+        self,
+        request: http::Request<Incoming>,
+    ) -> Result<Response, NoAnswer> {
+        let busy = self.0.pulse.begin();
+        Box::pin(async move { self.0.answer(request, busy).await }).await
+    }
+}
+
+/// What is carried along from the head of a request to the head of its answer.
+struct Turn {
+    live: Arc<Live>,
+    ids: Ids,
+    version: Version,
+    active: Active,
+    busy: Busy,
+}
+
+/// A request that is there in full and may have a worker.
+struct Ready {
+    body: Body,
+    authority: String,
+    request_timeout: Duration,
+}
+
+impl Inner {
+    async fn answer(
+        &self,
+        request: http::Request<Incoming>,
+        busy: Busy,
+    ) -> Result<Response, NoAnswer> {
+        let live = self.shared.live();
+        let (parts, mut incoming) = request.into_parts();
+        let ids = Ids::of(&parts.headers);
+        let trusted = &live.settings.trusted_proxies;
+        let origin = Origin::of(self.peer.addr.ip(), self.peer.tls, &parts.headers, trusted);
+        let active = self.shared.recorder.begin(Start {
+            trace_id: ids.trace.clone(),
+            request_id: ids.request.clone(),
+            method: parts.method.clone(),
+            path: parts.uri.path().to_owned(),
+            remote_addr: origin.remote,
+            protocol: protocol(parts.version),
+            received: self.shared.clock.now(),
+        });
+        let turn = Turn { live, ids, version: parts.version, active, busy };
+        let has_body = !incoming.is_end_stream();
+        let ready = tokio::select! {
+            biased;
+            ready = self.receive(&turn, &parts, &origin, &mut incoming) => ready,
+            () = turn.active.cancelled() => Err(cancelled()),
+        };
+        let ready = match ready {
+            Ok(ready) => ready,
+            Err(failure) => return self.fail(turn, failure, &parts.headers, has_body),
+        };
+        let now = self.shared.clock.now();
+        let deadline = Deadline::new(now + ready.request_timeout, Phase::Request);
+        turn.active.set_deadline(deadline.at);
+        let head = Arc::new(Head::new(Parts {
+            ids: turn.ids.clone(),
+            head: parts,
+            origin,
+            authority: ready.authority,
+            local: self.peer.local,
+            names: Arc::clone(&turn.live.names),
+            deadline_unix_ms: deadline_unix_ms(ready.request_timeout),
+        }));
+        let answer = tokio::select! {
+            biased;
+            answer = self.exchange(&turn, &head, ready.body, deadline) => answer,
+            () = turn.active.cancelled() => Err(cancelled()),
+        };
+        let reply = answer
+            .and_then(|answer| answer::reply(answer, &head.method, &turn.live.names));
+        match reply {
+            Ok(reply) => Ok(self.reply(turn, reply)),
+            Err(failure) => self.fail(turn, failure, &head.headers, false),
+        }
+    }
+
+    /// Everything before a worker is taken.
+    async fn receive(
+        &self,
+        turn: &Turn,
+        parts: &http::request::Parts,
+        origin: &Origin,
+        incoming: &mut Incoming,
+    ) -> Result<Ready, Failure> {
+        let addressed =
+            smuggling::check(&parts.method, &parts.uri, parts.version, &parts.headers)?;
+        let asked = origin.authority.as_deref().and_then(smuggling::parse_authority);
+        let host = asked.map_or(addressed.host, |asked| asked.host);
+        let settings = &turn.live.settings;
+        let way = route::find(settings, &parts.method, host, parts.uri.path());
+        if let Target::Unsupported(what) = way.to {
+            let message = format!("the route leads to {what}, which is not served yet");
+            return Err(Failure::new(Class::UnsupportedTransport, At::Gateway, message));
+        }
+        let reader = Reader {
+            memory: Arc::clone(&self.shared.memory),
+            limit: way.body_limit,
+            spool_dir: settings.spool_dir.clone(),
+        };
+        let limit = self.shared.clock.now() + way.body_timeout;
+        let came = |bytes| turn.active.add_bytes_in(bytes);
+        let read = reader.read(incoming, came, || self.shared.recorder.spooled());
+        let body = self.shared.clock.until(limit, read).await.unwrap_or_else(|| {
+            let message = "the body did not come in time";
+            Err(Failure::new(Class::RequestTimeout, At::Client, message))
+        })?;
+        let authority = addressed.text.to_owned();
+        Ok(Ready { body, authority, request_timeout: way.request_timeout })
+    }
+
+    async fn exchange(
+        &self,
+        turn: &Turn,
+        head: &Arc<Head>,
+        body: Body,
+        deadline: Deadline,
+    ) -> Result<Answer, Failure> {
+        turn.active.set_stage(Stage::Queued);
+        let lease = self.shared.pool.acquire(deadline).await?;
+        turn.active.set_worker(lease.worker());
+        if !lease.waited().is_zero() {
+            turn.active.set_queue_wait(lease.waited());
+        }
+        turn.active.set_stage(Stage::Working);
+        let head: Arc<dyn hedgerow_worker::Head> = Arc::<Head>::clone(head);
+        lease.exchange(Job { head, body, deadline }).await
+    }
+
+    fn reply(&self, turn: Turn, reply: Reply) -> Response {
+        let Reply { status, mut headers, body, stream } = reply;
+        turn.dress(&mut headers);
+        let streams = matches!(body, ReplyBody::Flow(_));
+        turn.active.set_stage(if streams { Stage::Streaming } else { Stage::Sending });
+        let outcome = Outcome { status: status.as_u16(), failure: None, stream };
+        let trace = if streams { turn.ids.trace.clone() } else { String::new() };
+        let tail = self.tail(turn, outcome);
+        let payload = match body {
+            ReplyBody::Full(bytes) => Payload::full(bytes, tail),
+            ReplyBody::Flow(source) => {
+                Payload::flow(Flow { source, trace, tail: Box::new(tail) })
+            }
+        };
+        respond(status, headers, payload)
+    }
+
+    /// The one way out for failures. Where nobody is left to answer there is no answer.
+    fn fail(
+        &self,
+        turn: Turn,
+        failure: Failure,
+        asked: &HeaderMap,
+        unread: bool,
+    ) -> Result<Response, NoAnswer> {
+        if failure.class == Class::ClientClosed {
+            let status = failure::CLIENT_CLOSED;
+            turn.active.finish(Outcome { status, failure: Some(failure), stream: None });
+            return Err(NoAnswer);
+        }
+        let (status, mut headers, body) =
+            failure::respond(&failure, &turn.ids, &turn.live.names, turn.live.style, asked);
+        turn.dress(&mut headers);
+        if unread {
+            turn.busy.pulse().leave_unread();
+        }
+        // Where the next request begins is not certain any more.
+        if (unread || failure.class == Class::BadRequest) && turn.version < Version::HTTP_2 {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        turn.active.set_stage(Stage::Sending);
+        let outcome = Outcome { status: status.as_u16(), failure: Some(failure), stream: None };
+        Ok(respond(status, headers, Payload::full(body, self.tail(turn, outcome))))
+    }
+
+    fn tail(&self, turn: Turn, outcome: Outcome) -> Tail {
+        let recorder = self.shared.recorder.clone();
+        Tail { active: turn.active, recorder, outcome, busy: turn.busy }
+    }
+}
+
+impl Turn {
+    /// What every answer carries.
+    fn dress(&self, headers: &mut HeaderMap) {
+        let ids = [
+            (REQUEST_ID, &self.ids.request),
+            (self.live.names.trace_id.clone(), &self.ids.trace),
+        ];
+        for (name, id) in ids {
+            if let Ok(value) = HeaderValue::from_str(id) {
+                headers.insert(name, value);
+            }
+        }
+    }
+}
+
+fn respond(status: StatusCode, headers: HeaderMap, payload: Payload) -> Response {
+    let mut response = http::Response::new(payload);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+fn cancelled() -> Failure {
+    Failure::new(Class::ClientClosed, At::Gateway, CANCELLED)
+}
+
+/// When the gateway stops waiting, as a worker is told.
+fn deadline_unix_ms(within: Duration) -> Option<u64> {
+    wall::now().unix_millis().checked_add(u64::try_from(within.as_millis()).ok()?)
+}
+
+fn protocol(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_2 => "HTTP/2.0",
+        Version::HTTP_10 => "HTTP/1.0",
+        _ => "HTTP/1.1",
+    }
+}

@@ -1,0 +1,162 @@
+//! Answers in pieces: large responses, text streams and streams of events.
+//!
+//! Invariant: a piece is passed on when it comes, never gathered. A stream that has begun cannot
+//! become another status: events end with an `error` event, everything else is aborted, so that no
+//! client takes a part for the whole.
+
+use crate::failure;
+use crate::payload::Tail;
+use bytes::{Bytes, BytesMut};
+use hedgerow_policy::failure::{At, Class, Failure};
+use hedgerow_wire::sse;
+use hedgerow_wire::stream::{Chunk, StreamKind};
+use hedgerow_worker::StreamItem;
+use tokio::sync::mpsc;
+
+/// Where the pieces come from.
+pub(crate) enum Source {
+    /// A response of so many more bytes.
+    Pieces { left: u64, pieces: mpsc::Receiver<Result<Bytes, Failure>> },
+    /// A worker's stream.
+    Items { kind: StreamKind, items: mpsc::Receiver<StreamItem> },
+    /// The `error` event is out; nothing follows.
+    Ended,
+}
+
+/// An answer in pieces, and what is left to do once it is over.
+pub(crate) struct Flow {
+    pub(crate) source: Source,
+    pub(crate) trace: String,
+    pub(crate) tail: Box<Tail>,
+}
+
+/// What comes next.
+pub(crate) enum Step {
+    /// Bytes, and what follows them.
+    Data(Bytes, Flow),
+    /// All is sent.
+    End,
+    /// The response must not look complete.
+    Abort,
+}
+
+enum Next {
+    Data(Bytes),
+    Skip,
+    End,
+    Failed(Failure),
+    Cancelled,
+}
+
+impl Flow {
+    /// How many bytes will come, where that is known.
+    pub(crate) fn length(&self) -> Option<u64> {
+        match self.source {
+            Source::Pieces { left, .. } => Some(left),
+            _ => None,
+        }
+    }
+
+    /// Waits for the next piece, or for an operator to cancel the request.
+    pub(crate) async fn next(mut self) -> Step {
+        loop {
+            let cancelled = self.tail.active.cancelled();
+            let next = tokio::select! {
+                biased;
+                next = self.source.next() => next,
+                () = cancelled => Next::Cancelled,
+            };
+            match next {
+                Next::Skip => {}
+                Next::Data(bytes) => {
+                    self.tail.active.add_bytes_out(bytes.len() as u64);
+                    return Step::Data(bytes, self);
+                }
+                Next::End => {
+                    self.tail.finish();
+                    return Step::End;
+                }
+                Next::Cancelled => {
+                    let failure = Failure::new(Class::ClientClosed, At::Gateway, CANCELLED);
+                    return self.abort(failure).await;
+                }
+                Next::Failed(failure) => {
+                    if !matches!(self.source, Source::Items { kind: StreamKind::Sse, .. }) {
+                        return self.abort(failure).await;
+                    }
+                    let event = error_event(failure.class, &self.trace);
+                    self.tail.broken(failure);
+                    self.tail.active.add_bytes_out(event.len() as u64);
+                    self.source = Source::Ended;
+                    return Step::Data(event, self);
+                }
+            }
+        }
+    }
+
+    async fn abort(mut self, failure: Failure) -> Step {
+        self.tail.broken(failure);
+        // The library drops what it has not flushed when a body fails. Giving way once lets it
+        // flush the pieces that came before.
+        tokio::task::yield_now().await;
+        self.tail.finish();
+        Step::Abort
+    }
+}
+
+/// What the log says of a request that an operator ended. There is no class for it: to the client
+/// it looks as if the connection had been lost, and that is how it is counted.
+pub(crate) const CANCELLED: &str = "an operator cancelled the request";
+
+impl Source {
+    async fn next(&mut self) -> Next {
+        match self {
+            Source::Ended => Next::End,
+            Source::Pieces { left, pieces } => match pieces.recv().await {
+                Some(Ok(bytes)) if bytes.is_empty() => Next::Skip,
+                Some(Ok(bytes)) => match left.checked_sub(bytes.len() as u64) {
+                    Some(rest) => {
+                        *left = rest;
+                        Next::Data(bytes)
+                    }
+                    None => Next::Failed(lost("more bytes than were announced")),
+                },
+                Some(Err(failure)) => Next::Failed(failure),
+                None if *left == 0 => Next::End,
+                None => Next::Failed(lost("fewer bytes than were announced")),
+            },
+            Source::Items { kind, items } => match items.recv().await {
+                Some(StreamItem::Chunk(chunk)) => shown(*kind, chunk),
+                Some(StreamItem::End) => Next::End,
+                Some(StreamItem::Failed(failure)) => Next::Failed(failure),
+                None => Next::Failed(lost("the worker was lost within its stream")),
+            },
+        }
+    }
+}
+
+fn lost(message: &'static str) -> Failure {
+    Failure::new(Class::TransportError, At::Worker, message)
+}
+
+/// A chunk as the client sees it.
+fn shown(kind: StreamKind, chunk: Chunk) -> Next {
+    match kind {
+        StreamKind::Text if chunk.data.is_empty() => Next::Skip,
+        StreamKind::Text => Next::Data(chunk.data),
+        StreamKind::Sse => {
+            let fields = chunk.sse.unwrap_or_default();
+            let mut out = BytesMut::with_capacity(chunk.data.len() + 64);
+            let (id, event) = (fields.id.as_deref(), fields.event.as_deref());
+            sse::write_event(&mut out, id, event, fields.retry, &chunk.data);
+            Next::Data(out.freeze())
+        }
+    }
+}
+
+fn error_event(class: Class, trace: &str) -> Bytes {
+    let mut out = BytesMut::new();
+    let data = failure::event_data(class, trace);
+    sse::write_event(&mut out, None, Some("error"), None, data.as_bytes());
+    out.freeze()
+}
