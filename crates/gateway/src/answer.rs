@@ -145,8 +145,7 @@ fn reported(error: WorkerError) -> Failure {
         _ => Class::WorkerRuntimeError,
     };
     let message = error.message.clone().unwrap_or_else(|| "the worker reports a failure".into());
-    let report =
-        Report { class: error.class, exception: error.exception, message: error.message };
+    let report = Report { class: error.class, exception: error.exception, message: error.message };
     Failure::new(class, At::Worker, message).reported(report)
 }
 

@@ -15,9 +15,6 @@ const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 const WORKER_CLASS: HeaderName = HeaderName::from_static("x-worker-error-class");
 const WORKER_EXCEPTION: HeaderName = HeaderName::from_static("x-worker-exception");
 
-/// What the log writes for a client that went away; never sent.
-pub(crate) const CLIENT_CLOSED: u16 = 499;
-
 /// The status of a class.
 #[must_use]
 pub fn status(class: Class) -> StatusCode {
@@ -228,7 +225,8 @@ mod tests {
     #[test]
     fn problem_json_where_it_is_asked_for_by_name() {
         let failure = Failure::new(Class::WorkerQueueFull, At::Queue, "m").retry_after(7);
-        let (_, headers, body) = shown(&failure, STYLE, "text/html, Application/Problem+json;q=0.5");
+        let (_, headers, body) =
+            shown(&failure, STYLE, "text/html, Application/Problem+json;q=0.5");
         assert_eq!(headers["content-type"], "application/problem+json");
         assert_eq!(headers["retry-after"], "7");
         let value: serde_json::Value = serde_json::from_str(&body).unwrap();

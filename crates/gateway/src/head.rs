@@ -101,9 +101,9 @@ impl Head {
         if lists.peek().is_none() || is_for_all(name) {
             return false;
         }
-        lists.filter_map(|list| list.to_str().ok()).any(|list| {
-            list.split(',').any(|option| option.trim().eq_ignore_ascii_case(name))
-        })
+        lists
+            .filter_map(|list| list.to_str().ok())
+            .any(|list| list.split(',').any(|option| option.trim().eq_ignore_ascii_case(name)))
     }
 }
 

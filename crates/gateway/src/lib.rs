@@ -1,13 +1,11 @@
 //! HTTP in: listeners, the request path, and everything that counts, logs or shows it.
+//!
+//! The way of one request: `listener` → `connection` (with `pulse`, its clock) → `service` (with
+//! `ids`, `origin`, `smuggling`, `route`, `body`, `head`) → the worker pool → `answer` (with
+//! `stream` and `payload`), or `failure`.
 #![forbid(unsafe_code)]
 
 mod access;
-pub mod admin;
-mod events;
-mod finish;
-mod line;
-mod live;
-mod metrics;
-pub mod record;
-mod sink;
-mod wall;
+mod answer;
+mod body;
+mod connection;

@@ -50,7 +50,9 @@ mod tests {
     fn the_prefix_and_the_contracts_own_are_reserved() {
         let names = Names::new("x-edge").unwrap();
         assert_eq!(names.trace_id, "x-edge-trace-id");
-        for name in ["x-edge-a", "x-vhttpd-trace-id", "x-worker-error", "x_worker_error", "x-edge_a"] {
+        for name in
+            ["x-edge-a", "x-vhttpd-trace-id", "x-worker-error", "x_worker_error", "x-edge_a"]
+        {
             assert!(names.reserved(name), "{name}");
         }
         for name in ["x-edge", "x-edgy-a", "x-work", "host"] {

@@ -122,13 +122,17 @@ mod tests {
         let chain = [("x-forwarded-for", "6.6.6.6, 1.2.3.4"), ("x-forwarded-for", "10.1.1.1")];
         assert_eq!(origin("127.0.0.1", &chain).0, "1.2.3.4");
         assert_eq!(origin("127.0.0.1", &[("x-forwarded-for", "junk, 10.0.0.2")]).0, "10.0.0.2");
-        assert_eq!(origin("127.0.0.1", &[("x-forwarded-for", "[2001:db8::1]:99")]).0, "2001:db8::1");
+        assert_eq!(
+            origin("127.0.0.1", &[("x-forwarded-for", "[2001:db8::1]:99")]).0,
+            "2001:db8::1"
+        );
         assert_eq!(origin("::ffff:127.0.0.1", &[]).0, "127.0.0.1");
     }
 
     #[test]
     fn the_standard_header_counts_where_the_older_one_is_absent() {
-        let standard = "for=6.6.6.6, for=\"[2001:db8::7]:4711\";proto=https;host=\"a.example:8443\"";
+        let standard =
+            "for=6.6.6.6, for=\"[2001:db8::7]:4711\";proto=https;host=\"a.example:8443\"";
         let expected = ("2001:db8::7".into(), "https", "a.example:8443".into());
         assert_eq!(origin("10.0.0.1", &[("forwarded", standard)]), expected);
         assert_eq!(origin("10.0.0.1", &[("forwarded", "for=unknown")]).0, "10.0.0.1");

@@ -17,7 +17,7 @@ use std::task::{Context, Poll, ready};
 
 /// Ends the response without its end: no last chunk, or a reset stream.
 #[derive(Debug)]
-pub struct Aborted;
+pub(crate) struct Aborted;
 
 impl std::fmt::Display for Aborted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -50,7 +50,7 @@ impl Tail {
 }
 
 /// A response body.
-pub struct Payload(State);
+pub(crate) struct Payload(State);
 
 enum State {
     /// Nothing more to send; a tail that is still there is finished on drop.

@@ -229,10 +229,8 @@ mod tests {
 
     fn pulse(multiplexed: bool) -> (Clock, Arc<Pulse>) {
         let clock = Clock::start();
-        let bounds = Bounds {
-            keep_alive: Duration::from_secs(75),
-            header_timeout: Duration::from_secs(10),
-        };
+        let bounds =
+            Bounds { keep_alive: Duration::from_secs(75), header_timeout: Duration::from_secs(10) };
         (clock, Pulse::new(clock, bounds, multiplexed))
     }
 

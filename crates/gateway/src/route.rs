@@ -49,8 +49,7 @@ pub(crate) struct Way<'a> {
 
 impl Route {
     fn fits(&self, method: &Method, host: &str, path: &str) -> bool {
-        let path_fits =
-            if self.prefix { path.starts_with(&self.path) } else { path == self.path };
+        let path_fits = if self.prefix { path.starts_with(&self.path) } else { path == self.path };
         path_fits
             && (self.methods.is_empty() || self.methods.contains(method))
             && (self.hosts.is_empty() || self.hosts.iter().any(|wanted| host_fits(wanted, host)))
@@ -100,11 +99,8 @@ mod tests {
     #[test]
     fn the_first_route_that_fits_decides() {
         let small = Route { body_limit: Some(1), ..route("/api/", true) };
-        let upload = Route {
-            body_limit: Some(2),
-            methods: vec![Method::POST],
-            ..route("/upload", false)
-        };
+        let upload =
+            Route { body_limit: Some(2), methods: vec![Method::POST], ..route("/upload", false) };
         let rest = Route { body_limit: Some(3), ..route("/api/", true) };
         let settings = Settings { routes: vec![small, upload, rest], ..Settings::default() };
         let limit = |method: &Method, path: &str| find(&settings, method, "h", path).body_limit;

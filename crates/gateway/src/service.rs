@@ -18,9 +18,9 @@ use crate::record::{Active, Outcome, Stage, Start};
 use crate::route::{self, Target};
 use crate::serve::{Live, Shared};
 use crate::stream::{CANCELLED, Flow};
-use crate::{smuggling, wall};
-use hedgerow_policy::failure::{At, Class, Failure, Phase};
+use crate::{finish, smuggling, wall};
 use hedgerow_policy::Deadline;
+use hedgerow_policy::failure::{At, Class, Failure, Phase};
 use hedgerow_worker::{Answer, Body, Job};
 use http::header::{CONNECTION, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode, Version};
@@ -76,10 +76,7 @@ impl Service {
     }
 
     /// One request. Boxed: an idle connection should not hold the room for it.
-    pub(crate) async fn call(
-        self,
-        request: http::Request<Incoming>,
-    ) -> Result<Response, NoAnswer> {
+    pub(crate) async fn call(self, request: http::Request<Incoming>) -> Result<Response, NoAnswer> {
         let busy = self.0.pulse.begin();
         Box::pin(async move { self.0.answer(request, busy).await }).await
     }
@@ -149,8 +146,7 @@ impl Inner {
             answer = self.exchange(&turn, &head, ready.body, deadline) => answer,
             () = turn.active.cancelled() => Err(cancelled()),
         };
-        let reply = answer
-            .and_then(|answer| answer::reply(answer, &head.method, &turn.live.names));
+        let reply = answer.and_then(|answer| answer::reply(answer, &head.method, &turn.live.names));
         match reply {
             Ok(reply) => Ok(self.reply(turn, reply)),
             Err(failure) => self.fail(turn, failure, &head.headers, false),
@@ -165,8 +161,7 @@ impl Inner {
         origin: &Origin,
         incoming: &mut Incoming,
     ) -> Result<Ready, Failure> {
-        let addressed =
-            smuggling::check(&parts.method, &parts.uri, parts.version, &parts.headers)?;
+        let addressed = smuggling::check(&parts.method, &parts.uri, parts.version, &parts.headers)?;
         let asked = origin.authority.as_deref().and_then(smuggling::parse_authority);
         let host = asked.map_or(addressed.host, |asked| asked.host);
         let settings = &turn.live.settings;
@@ -219,9 +214,7 @@ impl Inner {
         let tail = self.tail(turn, outcome);
         let payload = match body {
             ReplyBody::Full(bytes) => Payload::full(bytes, tail),
-            ReplyBody::Flow(source) => {
-                Payload::flow(Flow { source, trace, tail: Box::new(tail) })
-            }
+            ReplyBody::Flow(source) => Payload::flow(Flow { source, trace, tail: Box::new(tail) }),
         };
         respond(status, headers, payload)
     }
@@ -235,7 +228,7 @@ impl Inner {
         unread: bool,
     ) -> Result<Response, NoAnswer> {
         if failure.class == Class::ClientClosed {
-            let status = failure::CLIENT_CLOSED;
+            let status = finish::CLIENT_CLOSED;
             turn.active.finish(Outcome { status, failure: Some(failure), stream: None });
             return Err(NoAnswer);
         }
@@ -263,10 +256,8 @@ impl Inner {
 impl Turn {
     /// What every answer carries.
     fn dress(&self, headers: &mut HeaderMap) {
-        let ids = [
-            (REQUEST_ID, &self.ids.request),
-            (self.live.names.trace_id.clone(), &self.ids.trace),
-        ];
+        let ids =
+            [(REQUEST_ID, &self.ids.request), (self.live.names.trace_id.clone(), &self.ids.trace)];
         for (name, id) in ids {
             if let Ok(value) = HeaderValue::from_str(id) {
                 headers.insert(name, value);

@@ -93,9 +93,8 @@ fn check_host<'a>(
     if hosts.next().is_some() {
         return Err(bad("more than one Host"));
     }
-    let named = named
-        .map(|host| host.to_str().map_err(|_| bad("a Host that is no host")))
-        .transpose()?;
+    let named =
+        named.map(|host| host.to_str().map_err(|_| bad("a Host that is no host"))).transpose()?;
     let text = match (uri.authority().map(http::uri::Authority::as_str), named) {
         (Some(authority), Some(host))
             if version == Version::HTTP_2 && !authority.eq_ignore_ascii_case(host) =>
@@ -190,7 +189,8 @@ mod tests {
         for good in ["a", "a:80", "a:", "[::1]", "[::1]:8080", "a_b.example", "127.0.0.1:1"] {
             assert!(one(good), "{good}");
         }
-        for odd in ["", "a b", "a/b", "u@a", "a:b", "a:99999", "[::1", "[a]", "a,b:1:2", ":80", "a\\b"]
+        for odd in
+            ["", "a b", "a/b", "u@a", "a:b", "a:99999", "[::1", "[a]", "a,b:1:2", ":80", "a\\b"]
         {
             assert!(!one(odd), "{odd}");
         }
