@@ -4,7 +4,7 @@
 //! declared, else at the byte that is one too many. All bodies together hold at most `body_memory`
 //! bytes; what would go past it goes to a file without a name, and is gone with its last holder.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use hedgerow_policy::failure::{At, Class, Failure};
 use hedgerow_worker::job::Body;
 use http_body::Body as _;
@@ -172,7 +172,7 @@ impl Reader {
 #[derive(Default)]
 struct Buffer {
     single: Bytes,
-    grown: BytesMut,
+    grown: Vec<u8>,
 }
 
 impl Buffer {
@@ -198,24 +198,26 @@ impl Buffer {
             self.single = chunk;
             return;
         }
-        if !self.single.is_empty() {
-            let single = std::mem::take(&mut self.single);
-            self.grown.reserve(single.len() + usize::try_from(growth).unwrap_or(0));
-            self.grown.put(single);
-        } else if growth > 0 {
-            let spare = self.grown.capacity() - self.grown.len();
-            self.grown.reserve(spare + usize::try_from(growth).unwrap_or(0));
-        }
-        self.grown.put(chunk);
+        // Exactly what was accounted: a vector's own doubling would go past it.
+        let spare = self.grown.capacity() - self.grown.len();
+        let single = std::mem::take(&mut self.single);
+        let growth = usize::try_from(growth).unwrap_or(0);
+        self.grown.reserve_exact(spare + single.len() + growth);
+        self.grown.extend_from_slice(&single);
+        self.grown.extend_from_slice(&chunk);
     }
 
     fn into_pieces(self, chunk: Bytes) -> [Bytes; 2] {
-        if self.single.is_empty() { [self.grown.freeze(), chunk] } else { [self.single, chunk] }
+        [self.into_bytes(), chunk]
     }
 
     fn finish(self, share: Share) -> Body {
-        let bytes = if self.single.is_empty() { self.grown.freeze() } else { self.single };
+        let bytes = self.into_bytes();
         Body::Memory(Bytes::from_owner(Held { bytes, _share: share }))
+    }
+
+    fn into_bytes(self) -> Bytes {
+        if self.single.is_empty() { Bytes::from(self.grown) } else { self.single }
     }
 }
 
