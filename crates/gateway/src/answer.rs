@@ -8,8 +8,7 @@ use crate::head::is_hop_by_hop;
 use crate::names::Names;
 use crate::stream::Source;
 use bytes::Bytes;
-use hedgerow_policy::failure::{At, Class, Failure, Report};
-use hedgerow_wire::answer::WorkerError;
+use hedgerow_policy::failure::{At, Class, Failure};
 use hedgerow_wire::stream::{StreamKind, StreamStart};
 use hedgerow_worker::{Answer, Content, Response, Stream};
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -33,7 +32,8 @@ pub(crate) enum ReplyBody {
 /// The response to a request of this method.
 ///
 /// # Errors
-/// When the worker reports a failure, or answers with what HTTP or this gateway does not know.
+/// When the answer is none that HTTP or this gateway knows. (What a worker reports of itself is a
+/// failure of the exchange already.)
 pub(crate) fn reply(answer: Answer, method: &Method, names: &Names) -> Result<Reply, Failure> {
     match answer {
         Answer::Response(response) => whole(response, method, names),
@@ -48,9 +48,6 @@ pub(crate) fn reply(answer: Answer, method: &Method, names: &Names) -> Result<Re
 
 fn whole(response: Response, method: &Method, names: &Names) -> Result<Reply, Failure> {
     let Response { head, content } = response;
-    if let Some(error) = head.worker_error {
-        return Err(reported(error));
-    }
     let status = status(head.status)?;
     let mut headers = headers(head.headers, names)?;
     let length = match &content {
@@ -133,18 +130,6 @@ fn headers(lines: Vec<(String, String)>, names: &Names) -> Result<HeaderMap, Fai
         headers.append(name, value);
     }
     Ok(headers)
-}
-
-/// What a worker reports becomes one of the two classes a worker may cause; the name it chose
-/// itself goes on beside it.
-fn reported(error: WorkerError) -> Failure {
-    let class = match Class::from_name(&error.class) {
-        Some(Class::AppContractError) => Class::AppContractError,
-        _ => Class::WorkerRuntimeError,
-    };
-    let message = error.message.clone().unwrap_or_else(|| "the worker reports a failure".into());
-    let report = Report { class: error.class, exception: error.exception, message: error.message };
-    Failure::new(class, At::Worker, message).reported(report)
 }
 
 #[cfg(test)]

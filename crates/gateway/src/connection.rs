@@ -159,9 +159,9 @@ async fn serve_http1<T: Transport>(
             shared.recorder.bad_head(remote, parse_reason(&error));
             linger(&shared, &mut io).await;
         }
-        // The body of an answer failed. To HTTP/1.0, whose bodies end with the connection, an
-        // orderly close would look like the end; so this one is not orderly.
-        End::Library(Err(error)) if error.is_user() => reset(&io),
+        // The body of an answer failed. Where its end is the end of the connection, an orderly
+        // close would look like the end; so this one is not orderly.
+        End::Library(Err(error)) if error.is_user() && pulse.sends_unframed() => reset(&io),
         End::Library(Err(_)) | End::Waited(Wait::Idle) | End::Cut => {}
         End::Waited(Wait::Head) => {
             shared.recorder.bad_head(remote, "header_timeout");

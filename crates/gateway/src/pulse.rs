@@ -48,6 +48,7 @@ pub(crate) struct Pulse {
     head_since: AtomicU64,
     blocked_since: AtomicU64,
     unread: AtomicBool,
+    unframed: AtomicBool,
 }
 
 impl Pulse {
@@ -61,6 +62,7 @@ impl Pulse {
             head_since: AtomicU64::new(NONE),
             blocked_since: AtomicU64::new(NONE),
             unread: AtomicBool::new(false),
+            unframed: AtomicBool::new(false),
         })
     }
 
@@ -79,6 +81,16 @@ impl Pulse {
     /// Whether one was.
     pub(crate) fn left_unread(&self) -> bool {
         self.unread.load(Relaxed)
+    }
+
+    /// An answer is being sent whose end is the end of the connection (HTTP/1.0).
+    pub(crate) fn send_unframed(&self) {
+        self.unframed.store(true, Relaxed);
+    }
+
+    /// Whether one is.
+    pub(crate) fn sends_unframed(&self) -> bool {
+        self.unframed.load(Relaxed)
     }
 
     /// When the present wait has lasted too long, and what it is for.

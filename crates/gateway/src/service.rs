@@ -209,6 +209,9 @@ impl Inner {
         turn.dress(&mut headers);
         let streams = matches!(body, ReplyBody::Flow(_));
         turn.active.set_stage(if streams { Stage::Streaming } else { Stage::Sending });
+        if streams && turn.version < Version::HTTP_11 {
+            turn.busy.pulse().send_unframed();
+        }
         let outcome = Outcome { status: status.as_u16(), failure: None, stream };
         let trace = if streams { turn.ids.trace.clone() } else { String::new() };
         let tail = self.tail(turn, outcome);

@@ -63,6 +63,7 @@ pub struct Plane {
     pub stage: Arc<Stage>,
     pub clock: Clock,
     pub recorder: Recorder,
+    pub pool: Pool,
     arrivals: mpsc::UnboundedReceiver<String>,
     events: Kept,
     dir: PathBuf,
@@ -94,9 +95,20 @@ impl Plane {
         let outputs = Outputs { access: None, events: Some(Box::new(events.clone())) };
         let recorder = Recorder::with_outputs(record::Settings::default(), clock, outputs).unwrap();
         let pool = Pool::start(pool(&setup, sockets), Arc::new(Silent), None, clock).await.unwrap();
-        let gateway = Gateway::start(setup.settings, pool, recorder.clone(), clock).unwrap();
+        let gateway =
+            Gateway::start(setup.settings, pool.clone(), recorder.clone(), clock).unwrap();
         let addr = gateway.local_addr();
-        Plane { gateway: Arc::new(gateway), addr, stage, clock, recorder, arrivals, events, dir }
+        Plane {
+            gateway: Arc::new(gateway),
+            addr,
+            stage,
+            clock,
+            recorder,
+            pool,
+            arrivals,
+            events,
+            dir,
+        }
     }
 
     pub async fn client(&self) -> Client {
