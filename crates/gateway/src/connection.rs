@@ -227,7 +227,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
                 if changed.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Woken::Phase);
                 }
-                let (due, _) = pulse.due();
+                let due = pulse.due();
                 if due < armed {
                     armed = due;
                     timer.set(clock.sleep_until(due));
@@ -238,21 +238,20 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
         };
         match woken {
             Woken::Done(result) => return End::Library(result),
-            Woken::Timer => {
-                let (due, wait) = pulse.due();
-                if due > clock.now() {
-                    armed = due;
-                    timer.set(clock.sleep_until(due));
-                } else if wait == Wait::Idle && !closing {
+            Woken::Timer => match pulse.overdue() {
+                None => {
+                    armed = pulse.due();
+                    timer.set(clock.sleep_until(armed));
+                }
+                Some(Wait::Idle) if !closing => {
                     // HTTP/2 says goodbye; HTTP/1 closes at once.
                     closing = true;
                     graceful(connection.as_mut());
                     armed = clock.now() + LINGER;
                     timer.set(clock.sleep_until(armed));
-                } else {
-                    return End::Waited(wait);
                 }
-            }
+                Some(wait) => return End::Waited(wait),
+            },
             Woken::Phase => match *phase.borrow_and_update() {
                 Phase::Serving => {}
                 Phase::Draining => {

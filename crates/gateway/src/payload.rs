@@ -5,7 +5,7 @@
 //! piece is fetched only when the library asks, so a slow client slows its worker down and nothing
 //! piles up here.
 
-use crate::pulse::Busy;
+use crate::pulse::{Busy, Taking};
 use crate::record::{Active, Outcome, Recorder};
 use crate::stream::{Flow, Step};
 use bytes::Bytes;
@@ -14,6 +14,9 @@ use http_body::{Frame, SizeHint};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+
+/// What HTTP/2 is given of one answer at once.
+const PIECE: usize = 64 << 10;
 
 /// Ends the response without its end: no last chunk, or a reset stream.
 #[derive(Debug)]
@@ -50,7 +53,11 @@ impl Tail {
 }
 
 /// A response body.
-pub(crate) struct Payload(State);
+pub(crate) struct Payload {
+    state: State,
+    /// Runs while the client leaves a piece standing.
+    taking: Option<Taking>,
+}
 
 enum State {
     /// Nothing more to send; a tail that is still there is finished on drop.
@@ -62,7 +69,7 @@ enum State {
 impl Payload {
     /// No body.
     pub(crate) fn empty(tail: Tail) -> Payload {
-        Payload(State::Done(Some(Box::new(tail))))
+        Payload { state: State::Done(Some(Box::new(tail))), taking: None }
     }
 
     /// A body that is all there.
@@ -70,13 +77,50 @@ impl Payload {
         if bytes.is_empty() {
             return Payload::empty(tail);
         }
-        Payload(State::Full(bytes, Box::new(tail)))
+        let taking = tail.busy.pulse().offer();
+        Payload { state: State::Full(bytes, Box::new(tail)), taking }
     }
 
     /// A body in pieces.
     pub(crate) fn flow(flow: Flow) -> Payload {
-        let length = flow.length();
-        Payload(State::Flow(Box::pin(flow.next()), length))
+        let (length, taking) = (flow.length(), flow.tail.busy.pulse().offer());
+        Payload { state: State::Flow(Box::pin(flow.next()), length), taking }
+    }
+
+    fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
+        if let State::Flow(next, length) = &mut self.state {
+            match ready!(next.as_mut().poll(cx)) {
+                Step::Data(bytes, flow) => {
+                    *length = length.map(|left| left.saturating_sub(bytes.len() as u64));
+                    *next = Box::pin(flow.next());
+                    return Poll::Ready(Some(Ok(bytes)));
+                }
+                Step::End => self.state = State::Done(None),
+                Step::Abort => {
+                    self.state = State::Done(None);
+                    return Poll::Ready(Some(Err(Aborted)));
+                }
+            }
+        }
+        match std::mem::replace(&mut self.state, State::Done(None)) {
+            State::Full(mut bytes, tail) => {
+                if self.taking.is_some() && bytes.len() > PIECE {
+                    // HTTP/2 takes over whatever it is given, whether the client takes it or not.
+                    let piece = bytes.split_to(PIECE);
+                    tail.active.add_bytes_out(piece.len() as u64);
+                    self.state = State::Full(bytes, tail);
+                    return Poll::Ready(Some(Ok(piece)));
+                }
+                tail.active.add_bytes_out(bytes.len() as u64);
+                tail.finish();
+                Poll::Ready(Some(Ok(bytes)))
+            }
+            State::Done(Some(tail)) => {
+                tail.finish();
+                Poll::Ready(None)
+            }
+            State::Done(None) | State::Flow(..) => Poll::Ready(None),
+        }
     }
 }
 
@@ -88,46 +132,20 @@ impl http_body::Body for Payload {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
-        let state = &mut self.get_mut().0;
-        if let State::Flow(next, length) = state {
-            return match ready!(next.as_mut().poll(cx)) {
-                Step::Data(bytes, flow) => {
-                    *length = length.map(|left| left.saturating_sub(bytes.len() as u64));
-                    *next = Box::pin(flow.next());
-                    Poll::Ready(Some(Ok(Frame::data(bytes))))
-                }
-                Step::End => {
-                    *state = State::Done(None);
-                    Poll::Ready(None)
-                }
-                Step::Abort => {
-                    *state = State::Done(None);
-                    Poll::Ready(Some(Err(Aborted)))
-                }
-            };
+        let this = self.get_mut();
+        let next = this.next(cx);
+        if let Some(taking) = &this.taking {
+            taking.asked(next.is_ready());
         }
-        match std::mem::replace(state, State::Done(None)) {
-            State::Full(bytes, tail) => {
-                tail.active.add_bytes_out(bytes.len() as u64);
-                tail.finish();
-                Poll::Ready(Some(Ok(Frame::data(bytes))))
-            }
-            State::Done(tail) => {
-                if let Some(tail) = tail {
-                    tail.finish();
-                }
-                Poll::Ready(None)
-            }
-            State::Flow(..) => Poll::Ready(None),
-        }
+        next.map_ok(Frame::data)
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, State::Done(_))
+        matches!(self.state, State::Done(_))
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.state {
             State::Done(_) => SizeHint::with_exact(0),
             State::Full(bytes, _) => SizeHint::with_exact(bytes.len() as u64),
             State::Flow(_, Some(length)) => SizeHint::with_exact(*length),
@@ -139,7 +157,7 @@ impl http_body::Body for Payload {
 impl Drop for Payload {
     fn drop(&mut self) {
         // The library does not poll a body that has no bytes; it is complete all the same.
-        if let State::Done(tail) = &mut self.0
+        if let State::Done(tail) = &mut self.state
             && let Some(tail) = tail.take()
         {
             tail.finish();

@@ -3,6 +3,8 @@
 //! Invariant: a connection waits for one of three things, each with its bound: for the first byte
 //! of a request (`keep_alive`), for the rest of a head (`header_timeout`), for the client to take a
 //! byte of an answer (`keep_alive`). While a request is being answered only the last one counts.
+//! In HTTP/2 a client can take one answer and leave another standing, so there each answer has its
+//! own clock (see [`Taking`]) and they are looked at now and then.
 //! The HTTP library's own head timeout counts from the end of the request before, so it would end
 //! idle connections early; this is why the clock is kept here.
 
@@ -10,8 +12,8 @@ use hedgerow_policy::Moment;
 use hedgerow_worker::Clock;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -47,8 +49,12 @@ pub(crate) struct Pulse {
     idle_since: AtomicU64,
     head_since: AtomicU64,
     blocked_since: AtomicU64,
+    /// HTTP/2: when the answers were last looked at.
+    looked: AtomicU64,
     unread: AtomicBool,
     unframed: AtomicBool,
+    /// HTTP/2: since when each answer waits for its client to take a piece.
+    offered: Mutex<Vec<Arc<AtomicU64>>>,
 }
 
 impl Pulse {
@@ -61,8 +67,10 @@ impl Pulse {
             idle_since: AtomicU64::new(clock.now().as_nanos()),
             head_since: AtomicU64::new(NONE),
             blocked_since: AtomicU64::new(NONE),
+            looked: AtomicU64::new(clock.now().as_nanos()),
             unread: AtomicBool::new(false),
             unframed: AtomicBool::new(false),
+            offered: Mutex::default(),
         })
     }
 
@@ -93,19 +101,59 @@ impl Pulse {
         self.unframed.load(Relaxed)
     }
 
-    /// When the present wait has lasted too long, and what it is for.
-    pub(crate) fn due(&self) -> (Moment, Wait) {
-        let after = |since: u64, bound| Moment::from_nanos(since) + bound;
-        let blocked = self.blocked_since.load(Relaxed);
-        let taking = (after(blocked, self.bounds.keep_alive), Wait::Taking);
+    /// The clock of one answer; none in HTTP/1, where the connection's own is enough.
+    pub(crate) fn offer(self: &Arc<Pulse>) -> Option<Taking> {
+        self.multiplexed.then(|| {
+            let since = Arc::new(AtomicU64::new(self.clock.now().as_nanos()));
+            self.offered().push(Arc::clone(&since));
+            Taking { pulse: Arc::clone(self), since }
+        })
+    }
+
+    fn offered(&self) -> std::sync::MutexGuard<'_, Vec<Arc<AtomicU64>>> {
+        self.offered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When to look at [`Pulse::overdue`] next. Cheap: it is asked for at every step.
+    pub(crate) fn due(&self) -> Moment {
+        let keep_alive = self.bounds.keep_alive;
+        let blocked = after(self.blocked_since.load(Relaxed), keep_alive);
         if self.answering.load(Relaxed) > 0 {
-            return taking;
+            return if self.multiplexed { blocked.min(self.next_look()) } else { blocked };
         }
-        let waiting = match self.head_since.load(Relaxed) {
+        blocked.min(self.waiting().0)
+    }
+
+    /// In HTTP/2, when the answers are to be looked at again.
+    fn next_look(&self) -> Moment {
+        after(self.looked.load(Relaxed), self.bounds.keep_alive / 4)
+    }
+
+    /// What lasts too long by now, if anything does.
+    pub(crate) fn overdue(&self) -> Option<Wait> {
+        let now = self.clock.now();
+        let keep_alive = self.bounds.keep_alive;
+        if now >= after(self.blocked_since.load(Relaxed), keep_alive) {
+            return Some(Wait::Taking);
+        }
+        if self.answering.load(Relaxed) == 0 {
+            let (until, wait) = self.waiting();
+            return (now >= until).then_some(wait);
+        }
+        if self.multiplexed {
+            self.looked.store(now.as_nanos(), Relaxed);
+            let stands = |since: &Arc<AtomicU64>| now >= after(since.load(Relaxed), keep_alive);
+            return self.offered().iter().any(stands).then_some(Wait::Taking);
+        }
+        None
+    }
+
+    /// While no answer is owed: until when, and for what.
+    fn waiting(&self) -> (Moment, Wait) {
+        match self.head_since.load(Relaxed) {
             NONE => (after(self.idle_since.load(Relaxed), self.bounds.keep_alive), Wait::Idle),
             since => (after(since, self.bounds.header_timeout), Wait::Head),
-        };
-        if taking.0 < waiting.0 { taking } else { waiting }
+        }
     }
 
     fn read(&self) {
@@ -127,12 +175,38 @@ impl Pulse {
     }
 }
 
+fn after(since: u64, bound: Duration) -> Moment {
+    Moment::from_nanos(since) + bound
+}
+
+/// The clock of one answer: it runs while a piece is ready and the client does not take it, and
+/// stands still while the answer itself waits for its next piece.
+#[derive(Debug)]
+pub(crate) struct Taking {
+    pulse: Arc<Pulse>,
+    since: Arc<AtomicU64>,
+}
+
+impl Taking {
+    /// The client has room for a piece; `ready` tells whether there was one.
+    pub(crate) fn asked(&self, ready: bool) {
+        let since = if ready { self.pulse.clock.now().as_nanos() } else { NONE };
+        self.since.store(since, Relaxed);
+    }
+}
+
+impl Drop for Taking {
+    fn drop(&mut self) {
+        self.pulse.offered().retain(|other| !Arc::ptr_eq(other, &self.since));
+    }
+}
+
 /// An answer that is owed.
 #[derive(Debug)]
 pub(crate) struct Busy(Arc<Pulse>);
 
 impl Busy {
-    pub(crate) fn pulse(&self) -> &Pulse {
+    pub(crate) fn pulse(&self) -> &Arc<Pulse> {
         &self.0
     }
 }
@@ -250,29 +324,51 @@ mod tests {
     async fn the_bound_is_that_of_the_wait() {
         let (clock, pulse) = pulse(false);
         let at = |seconds: u64| Moment::from_millis(seconds * 1_000);
-        assert_eq!(pulse.due(), (at(75), Wait::Idle));
+        assert_eq!((pulse.due(), pulse.overdue()), (at(75), None));
         clock.sleep_until(at(50)).await;
         let begun = clock.now();
         pulse.read();
-        assert_eq!(pulse.due(), (begun + Duration::from_secs(10), Wait::Head));
+        assert_eq!(pulse.due(), begun + Duration::from_secs(10));
         let busy = pulse.begin();
-        assert_eq!(pulse.due().0, Moment::NEVER);
+        assert_eq!(pulse.due(), Moment::NEVER);
         pulse.read();
-        assert_eq!(pulse.due().0, Moment::NEVER, "a pipelined byte is no head in the making yet");
+        assert_eq!(pulse.due(), Moment::NEVER, "a pipelined byte is no head in the making yet");
         clock.sleep_until(at(200)).await;
         pulse.wrote(&Poll::<io::Result<()>>::Pending);
-        assert_eq!(pulse.due().1, Wait::Taking);
+        assert!(pulse.due() < Moment::NEVER);
         pulse.wrote(&Poll::Ready(Ok(())));
-        assert_eq!(pulse.due().0, Moment::NEVER);
+        assert_eq!((pulse.due(), pulse.overdue()), (Moment::NEVER, None));
         let ended = clock.now();
         drop(busy);
-        assert_eq!(pulse.due(), (ended + Duration::from_secs(75), Wait::Idle));
+        assert_eq!(pulse.due(), ended + Duration::from_secs(75));
+        clock.sleep_until(pulse.due()).await;
+        assert_eq!(pulse.overdue(), Some(Wait::Idle));
+        pulse.read();
+        assert_eq!(pulse.overdue(), None);
+        clock.sleep_until(pulse.due()).await;
+        assert_eq!(pulse.overdue(), Some(Wait::Head));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn bytes_of_http2_are_no_head() {
-        let (_, pulse) = pulse(true);
+    async fn in_http2_each_answer_has_its_own_clock() {
+        let (clock, pulse) = pulse(true);
+        let at = |seconds: u64| Moment::from_millis(seconds * 1_000);
         pulse.read();
-        assert_eq!(pulse.due().1, Wait::Idle);
+        assert_eq!(pulse.due(), at(75), "bytes are no head");
+        let _busy = pulse.begin();
+        let (taken, standing) = (pulse.offer().unwrap(), pulse.offer().unwrap());
+        standing.asked(false);
+        clock.sleep_until(at(100)).await;
+        taken.asked(true);
+        assert_eq!(pulse.overdue(), None, "one is taken, the other has nothing to be taken");
+        standing.asked(true);
+        clock.sleep_until(at(150)).await;
+        taken.asked(true);
+        assert_eq!(pulse.overdue(), None);
+        clock.sleep_until(at(180)).await;
+        assert_eq!(pulse.overdue(), Some(Wait::Taking));
+        drop(standing);
+        assert_eq!(pulse.overdue(), None);
+        assert!(pulse.due() > clock.now());
     }
 }

@@ -29,7 +29,7 @@ pub struct TlsError {
     pub reason: String,
 }
 
-fn bad(path: &Path, reason: impl ToString) -> TlsError {
+fn bad(path: &Path, reason: impl std::fmt::Display) -> TlsError {
     TlsError { path: path.display().to_string(), reason: reason.to_string() }
 }
 

@@ -7,25 +7,25 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A connection.
-pub struct Client {
-    pub tcp: TcpStream,
+pub(crate) struct Client {
+    pub(crate) tcp: TcpStream,
     clock: Clock,
     got: Vec<u8>,
 }
 
 impl Client {
-    pub async fn connect(addr: SocketAddr, clock: Clock) -> Client {
+    pub(crate) async fn connect(addr: SocketAddr, clock: Clock) -> Client {
         let tcp = TcpStream::connect(addr).await.unwrap();
         tcp.set_nodelay(true).unwrap();
         Client { tcp, clock, got: Vec::new() }
     }
 
-    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         // The other side may have refused already; what it said is what the test looks at.
         let _ = self.tcp.write_all(bytes.as_ref()).await;
     }
 
-    pub async fn get(&mut self, path: &str) {
+    pub(crate) async fn get(&mut self, path: &str) {
         self.send(format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n")).await;
     }
 
@@ -40,13 +40,13 @@ impl Client {
     }
 
     /// Everything until the connection ends.
-    pub async fn rest(&mut self) -> String {
+    pub(crate) async fn rest(&mut self) -> String {
         while self.more().await {}
         String::from_utf8_lossy(&std::mem::take(&mut self.got)).into_owned()
     }
 
     /// Everything up to and with `end`.
-    pub async fn up_to(&mut self, end: &str) -> String {
+    pub(crate) async fn up_to(&mut self, end: &str) -> String {
         loop {
             let text = String::from_utf8_lossy(&self.got);
             if let Some(at) = text.find(end) {
@@ -63,13 +63,17 @@ impl Client {
     }
 
     /// The same, after having read nothing for a while.
-    pub async fn ends_with_reset_after_waiting(&mut self, clock: Clock, wait: Duration) -> bool {
+    pub(crate) async fn ends_with_reset_after_waiting(
+        &mut self,
+        clock: Clock,
+        wait: Duration,
+    ) -> bool {
         clock.sleep_until(clock.now() + wait).await;
         self.ends_with_reset().await
     }
 
     /// Whether the connection ends with a reset, after what is still to come.
-    pub async fn ends_with_reset(&mut self) -> bool {
+    pub(crate) async fn ends_with_reset(&mut self) -> bool {
         let limit = self.clock.now() + Duration::from_secs(10);
         let mut buf = Vec::new();
         let read = self.clock.until(limit, self.tcp.read_to_end(&mut buf)).await;
@@ -78,12 +82,12 @@ impl Client {
 }
 
 /// The status of a response.
-pub fn status(response: &str) -> u16 {
+pub(crate) fn status(response: &str) -> u16 {
     response.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
 }
 
 /// A header of a response.
-pub fn header<'a>(response: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn header<'a>(response: &'a str, name: &str) -> Option<&'a str> {
     let head = response.split("\r\n\r\n").next().unwrap_or("");
     head.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -92,6 +96,6 @@ pub fn header<'a>(response: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// The body of a response.
-pub fn body(response: &str) -> &str {
+pub(crate) fn body(response: &str) -> &str {
     response.split_once("\r\n\r\n").map_or("", |(_, body)| body)
 }

@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 type Sender = SendRequest<Full<Bytes>>;
 
 /// Speaks HTTP/2 over any connection.
-pub async fn speak<T>(io: T) -> Sender
+pub(crate) async fn speak<T>(io: T) -> Sender
 where
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
@@ -23,7 +23,7 @@ where
     sender
 }
 
-pub fn get(path: &str) -> Request<Full<Bytes>> {
+pub(crate) fn get(path: &str) -> Request<Full<Bytes>> {
     Request::get(format!("http://a.example:81{path}")).body(Full::default()).unwrap()
 }
 
@@ -118,6 +118,32 @@ async fn a_stream_reset_by_the_client_is_a_client_that_left() {
     assert_eq!(sender.send_request(get("/")).await.unwrap().status(), 200);
     let events = plane.requests().await;
     assert_eq!(events[0]["status"], 499, "{events:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_left_standing_is_given_up_though_others_are_taken() {
+    let plane = Plane::with(|setup| {
+        setup.settings.keep_alive = Duration::from_millis(100);
+        setup.workers = 2;
+    })
+    .await;
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(70_000).initial_connection_window_size(1 << 20);
+    let io = TokioIo::new(plane.client().await.tcp);
+    let (mut sender, connection) = builder.handshake::<_, Full<Bytes>>(io).await.unwrap();
+    tokio::spawn(connection);
+    let standing = sender.send_request(get("/big")).await.unwrap();
+    while !sender.is_closed() {
+        if let Ok(response) = sender.send_request(get("/")).await {
+            let _ = response.into_body().collect().await;
+        }
+        plane.clock.sleep_until(plane.clock.now() + Duration::from_millis(10)).await;
+    }
+    assert!(standing.into_body().collect().await.is_err());
+    assert!(plane.gateway.drain().await);
+    let events = plane.requests().await;
+    assert!(events.iter().any(|event| event["status"] == 499 && event["path"] == "/big"));
+    assert!(events.iter().any(|event| event["status"] == 200));
 }
 
 #[tokio::test]

@@ -35,12 +35,12 @@ impl Write for Kept {
 }
 
 /// What a test chooses.
-pub struct Setup {
-    pub settings: Settings,
-    pub workers: usize,
-    pub queue: QueueConfig,
-    pub read_timeout: Duration,
-    pub capabilities: Option<Capabilities>,
+pub(crate) struct Setup {
+    pub(crate) settings: Settings,
+    pub(crate) workers: usize,
+    pub(crate) queue: QueueConfig,
+    pub(crate) read_timeout: Duration,
+    pub(crate) capabilities: Option<Capabilities>,
 }
 
 impl Default for Setup {
@@ -57,24 +57,24 @@ impl Default for Setup {
 }
 
 /// A running data plane.
-pub struct Plane {
-    pub gateway: Arc<Gateway>,
-    pub addr: SocketAddr,
-    pub stage: Arc<Stage>,
-    pub clock: Clock,
-    pub recorder: Recorder,
-    pub pool: Pool,
+pub(crate) struct Plane {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) addr: SocketAddr,
+    pub(crate) stage: Arc<Stage>,
+    pub(crate) clock: Clock,
+    pub(crate) recorder: Recorder,
+    pub(crate) pool: Pool,
     arrivals: mpsc::UnboundedReceiver<String>,
     events: Kept,
     dir: PathBuf,
 }
 
 impl Plane {
-    pub async fn start() -> Plane {
+    pub(crate) async fn start() -> Plane {
         Plane::with(|_| ()).await
     }
 
-    pub async fn with(change: impl FnOnce(&mut Setup)) -> Plane {
+    pub(crate) async fn with(change: impl FnOnce(&mut Setup)) -> Plane {
         let mut setup = Setup::default();
         change(&mut setup);
         let dir = scratch();
@@ -111,36 +111,36 @@ impl Plane {
         }
     }
 
-    pub async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         Client::connect(self.addr, self.clock).await
     }
 
     /// Sends bytes on a connection of their own; everything that comes back until its end.
-    pub async fn raw(&self, bytes: impl AsRef<[u8]>) -> String {
+    pub(crate) async fn raw(&self, bytes: impl AsRef<[u8]>) -> String {
         let mut client = self.client().await;
         client.send(bytes).await;
         client.rest().await
     }
 
     /// A GET on a connection of its own.
-    pub async fn get(&self, path: &str) -> String {
+    pub(crate) async fn get(&self, path: &str) -> String {
         let head = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
         self.raw(head).await
     }
 
     /// Waits until the next request is with a worker; its path.
-    pub async fn arrival(&mut self) -> String {
+    pub(crate) async fn arrival(&mut self) -> String {
         let limit = self.clock.now() + Duration::from_secs(5);
         self.clock.until(limit, self.arrivals.recv()).await.expect("an arrival").unwrap()
     }
 
     /// How many requests reached a worker.
-    pub fn served(&self) -> usize {
+    pub(crate) fn served(&self) -> usize {
         self.stage.seen.lock().unwrap().len()
     }
 
     /// The event lines so far. Ends the log.
-    pub async fn events(&self) -> Vec<serde_json::Value> {
+    pub(crate) async fn events(&self) -> Vec<serde_json::Value> {
         let recorder = self.recorder.clone();
         tokio::task::spawn_blocking(move || recorder.close()).await.unwrap();
         let text = String::from_utf8(self.events.0.lock().unwrap().clone()).unwrap();
@@ -148,12 +148,12 @@ impl Plane {
     }
 
     /// The events of requests.
-    pub async fn requests(&self) -> Vec<serde_json::Value> {
+    pub(crate) async fn requests(&self) -> Vec<serde_json::Value> {
         self.events().await.into_iter().filter(|event| event["type"] == "http.request").collect()
     }
 
     /// Waits until something holds that another task brings about.
-    pub async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+    pub(crate) async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
         let limit = self.clock.now() + Duration::from_secs(5);
         while !holds() {
             assert!(self.clock.now() < limit, "{what} did not come to be");
@@ -169,7 +169,7 @@ impl Drop for Plane {
 }
 
 /// A directory of this test's own.
-pub fn scratch() -> PathBuf {
+pub(crate) fn scratch() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("hg-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let dir = std::env::temp_dir().join(name);

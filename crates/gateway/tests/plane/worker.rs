@@ -12,19 +12,19 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
 
 /// What the worker saw and what holds it up.
-pub struct Stage {
+pub(crate) struct Stage {
     /// Every request, with its body and the frame as it came.
-    pub seen: Mutex<Vec<(Received, Bytes, Bytes)>>,
+    pub(crate) seen: Mutex<Vec<(Received, Bytes, Bytes)>>,
     /// `/hold` answers once it gets a permit from here.
-    pub gate: Semaphore,
+    pub(crate) gate: Semaphore,
     /// Told when a request is with the worker.
-    pub arrived: mpsc::UnboundedSender<String>,
+    pub(crate) arrived: mpsc::UnboundedSender<String>,
     /// What it says it can do.
-    pub capabilities: Option<Capabilities>,
+    pub(crate) capabilities: Option<Capabilities>,
 }
 
 /// Serves until the test ends.
-pub fn start(socket: &Path, stage: Arc<Stage>) {
+pub(crate) fn start(socket: &Path, stage: Arc<Stage>) {
     let listener = UnixListener::bind(socket).unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
