@@ -5,10 +5,11 @@
 //! request was read whole is followed by a lingering close, so that it is not lost to a reset.
 
 use crate::payload::Payload;
-use crate::pulse::{Bounds, FIRST, Pulse, Wait, Watched};
+use crate::pulse::{Bounds, Pulse, Wait, Watched};
 use crate::serve::{Phase, Shared};
 use crate::service::{Peer, Service};
 use crate::tls;
+use bytes::Bytes;
 use hedgerow_policy::Moment;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -22,11 +23,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-/// Largest request head, line and all.
+/// Largest request head, line and all. (It may have 100 headers: the HTTP library's own bound, which
+/// costs nothing.)
 const MAX_HEAD: usize = 64 << 10;
-/// Most headers of a request: the HTTP library's own bound, for which it takes no memory.
-#[cfg(test)]
-const MAX_HEADERS: usize = 100;
 /// Streams of one HTTP/2 connection at once.
 const MAX_STREAMS: u32 = 128;
 /// Streams a client may reset before they were looked at (CVE-2023-44487), and streams reset
@@ -77,87 +76,96 @@ enum End {
 }
 
 /// Serves a connection to its end.
+///
+/// Between requests it is either awake, with the HTTP library and its buffers around it, or at
+/// rest: then it is little more than a socket, which is what most kept connections are most of the
+/// time.
 pub(crate) async fn serve<T: Transport>(
     shared: Arc<Shared>,
     peer: Peer,
     mut io: T,
-    spoken: Spoken,
+    mut spoken: Spoken,
     mut phase: watch::Receiver<Phase>,
 ) {
     let bounds = {
         let settings = &shared.live().settings;
         Bounds { keep_alive: settings.keep_alive, header_timeout: settings.header_timeout }
     };
-    let mut first = [0; FIRST];
-    let (http2, length) = match spoken {
-        Spoken::Http1 => (false, 0),
-        Spoken::Http2 => (true, 0),
-        Spoken::Either => {
-            let limit = shared.clock.now() + bounds.keep_alive;
+    let pulse = Pulse::new(shared.clock, bounds);
+    let service = Service::new(shared, peer, Arc::clone(&pulse));
+    let mut first = Bytes::new();
+    loop {
+        if first.is_empty() && spoken != Spoken::Http2 {
+            let looked = look(&mut io, spoken == Spoken::Either);
             let looked = tokio::select! {
-                looked = shared.clock.until(limit, look(&mut io, &mut first)) => looked,
+                looked = service.shared().clock.until(pulse.idle_until(), looked) => looked,
                 _ = phase.changed() => return,
             };
             match looked {
-                Some(Ok((_, 0)) | Err(_)) | None => return,
-                Some(Ok(found)) => found,
+                Some(Ok((found, bytes))) if !bytes.is_empty() => (spoken, first) = (found, bytes),
+                _ => return,
             }
         }
-    };
-    let pulse = Pulse::new(shared.clock, bounds, http2);
-    let io = Watched::new(io, Arc::clone(&pulse), &first[..length]);
-    let service = Service::new(shared, peer, Arc::clone(&pulse));
-    if http2 {
-        Box::pin(serve_http2(io, service, pulse, phase)).await;
-    } else {
-        serve_http1(io, service, pulse, phase).await;
+        let watched = Watched::new(io, Arc::clone(&pulse), std::mem::take(&mut first));
+        if spoken == Spoken::Http2 {
+            pulse.multiplex();
+            return Box::pin(serve_http2(watched, service, pulse, phase)).await;
+        }
+        match Box::pin(serve_http1(watched, &service, &pulse, &mut phase)).await {
+            Some(rested) => (io, first) = rested,
+            None => return,
+        }
     }
 }
 
-/// Reads as long as it could still become the preface of HTTP/2.
-async fn look<T: AsyncRead + Unpin>(
-    io: &mut T,
-    first: &mut [u8; FIRST],
-) -> io::Result<(bool, usize)> {
-    const PREFACE: &[u8; FIRST] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    let mut length = 0;
-    while length < FIRST && first[..length] == PREFACE[..length] {
+/// Waits for the first bytes, in next to no memory; reads on as long as they could still become
+/// the preface of HTTP/2, where that is wanted.
+async fn look<T: AsyncRead + Unpin>(io: &mut T, either: bool) -> io::Result<(Spoken, Bytes)> {
+    const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let mut first = [0; PREFACE.len()];
+    let mut length = io.read(&mut first).await?;
+    while either && length > 0 && length < first.len() && first[..length] == PREFACE[..length] {
         match io.read(&mut first[length..]).await? {
             0 => break,
             count => length += count,
         }
     }
-    Ok((first == PREFACE, length))
+    let spoken = if either && first == *PREFACE { Spoken::Http2 } else { Spoken::Http1 };
+    Ok((spoken, Bytes::copy_from_slice(&first[..length])))
 }
 
+/// Serves requests until the connection ends (`None`) or comes to rest.
 async fn serve_http1<T: Transport>(
     io: Watched<T>,
-    service: Service,
-    pulse: Arc<Pulse>,
-    phase: watch::Receiver<Phase>,
-) {
-    let shared = Arc::clone(service.shared());
-    let remote = service.peer().addr.ip();
+    service: &Service,
+    pulse: &Pulse,
+    phase: &mut watch::Receiver<Phase>,
+) -> Option<(T, Bytes)> {
+    let shared = service.shared();
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new());
     // The head's clock is `pulse`: see there.
     builder.header_read_timeout(None);
     builder.max_header_size(MAX_HEAD);
     builder.max_buf_size(MAX_HEAD);
-    let answer = hyper::service::service_fn(move |request| service.clone().call(request));
+    let answering = service.clone();
+    let answer = hyper::service::service_fn(move |request| answering.clone().call(request));
     let mut connection = builder.serve_connection(TokioIo::new(io), answer);
     let graceful = |c: Pin<&mut http1::Connection<_, _>>| c.graceful_shutdown();
-    let end = drive(Pin::new(&mut connection), graceful, &shared, &pulse, phase).await;
-    let mut io = connection.into_parts().io.into_inner().into_inner();
+    let end = drive(Pin::new(&mut connection), graceful, shared, pulse, phase).await;
+    let parts = connection.into_parts();
+    let mut io = parts.io.into_inner().into_inner();
+    let remote = service.peer().addr.ip();
     match end {
+        End::Waited(Wait::Rest) => return Some((io, parts.read_buf)),
         End::Library(Ok(())) => {
             if pulse.left_unread() {
-                linger(&shared, &mut io).await;
+                Box::pin(linger(shared, &mut io)).await;
             }
         }
         End::Library(Err(error)) if error.is_parse() => {
             shared.recorder.bad_head(remote, parse_reason(&error));
-            linger(&shared, &mut io).await;
+            Box::pin(linger(shared, &mut io)).await;
         }
         // The body of an answer failed. Where its end is the end of the connection, an orderly
         // close would look like the end; so this one is not orderly.
@@ -172,13 +180,14 @@ async fn serve_http1<T: Transport>(
         }
         End::Waited(Wait::Taking) => reset(&io),
     }
+    None
 }
 
 async fn serve_http2<T: Transport>(
     io: Watched<T>,
     service: Service,
     pulse: Arc<Pulse>,
-    phase: watch::Receiver<Phase>,
+    mut phase: watch::Receiver<Phase>,
 ) {
     let shared = Arc::clone(service.shared());
     let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -196,7 +205,7 @@ async fn serve_http2<T: Transport>(
     let answer = hyper::service::service_fn(move |request| service.clone().call(request));
     let connection = builder.serve_connection(TokioIo::new(io), answer);
     let graceful = |c: Pin<&mut http2::Connection<_, _, _>>| c.graceful_shutdown();
-    drive(pin!(connection), graceful, &shared, &pulse, phase).await;
+    drive(pin!(connection), graceful, &shared, &pulse, &mut phase).await;
 }
 
 /// Polls a connection until it ends, a wait was too long, or the drain is over. One timer for
@@ -206,7 +215,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
     graceful: impl Fn(Pin<&mut C>),
     shared: &Shared,
     pulse: &Pulse,
-    mut phase: watch::Receiver<Phase>,
+    phase: &mut watch::Receiver<Phase>,
 ) -> End {
     enum Woken {
         Done(hyper::Result<()>),

@@ -105,7 +105,7 @@ async fn welcome(
     match shaken {
         Some(Ok(stream)) => {
             let spoken = if tls::speaks_http2(&stream) { Spoken::Http2 } else { Spoken::Http1 };
-            connection::serve(shared, peer, stream, spoken, phase).await;
+            Box::pin(connection::serve(shared, peer, stream, spoken, phase)).await;
         }
         Some(Err(_)) => shared.recorder.bad_head(addr.ip(), "tls_handshake"),
         None => shared.recorder.bad_head(addr.ip(), "tls_timeout"),

@@ -8,6 +8,7 @@
 //! The HTTP library's own head timeout counts from the end of the request before, so it would end
 //! idle connections early; this is why the clock is kept here.
 
+use bytes::Bytes;
 use hedgerow_policy::Moment;
 use hedgerow_worker::Clock;
 use std::io::{self, IoSlice};
@@ -19,10 +20,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 const NONE: u64 = u64::MAX;
+/// An HTTP/1 connection that is idle for longer gives back its buffers until its next byte.
+const REST: Duration = Duration::from_secs(1);
 
 /// What a connection waited for too long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
+    /// A request to begin, for so long that the room for one can be given back.
+    Rest,
     /// A request to begin.
     Idle,
     /// The rest of a head.
@@ -44,7 +49,7 @@ pub(crate) struct Pulse {
     clock: Clock,
     bounds: Bounds,
     /// In HTTP/2 a byte says nothing about whether a request has begun.
-    multiplexed: bool,
+    multiplexed: AtomicBool,
     answering: AtomicU32,
     idle_since: AtomicU64,
     head_since: AtomicU64,
@@ -58,11 +63,11 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    pub(crate) fn new(clock: Clock, bounds: Bounds, multiplexed: bool) -> Arc<Pulse> {
+    pub(crate) fn new(clock: Clock, bounds: Bounds) -> Arc<Pulse> {
         Arc::new(Pulse {
             clock,
             bounds,
-            multiplexed,
+            multiplexed: AtomicBool::new(false),
             answering: AtomicU32::new(0),
             idle_since: AtomicU64::new(clock.now().as_nanos()),
             head_since: AtomicU64::new(NONE),
@@ -72,6 +77,16 @@ impl Pulse {
             unframed: AtomicBool::new(false),
             offered: Mutex::default(),
         })
+    }
+
+    /// It has turned out to be HTTP/2.
+    pub(crate) fn multiplex(&self) {
+        self.multiplexed.store(true, Relaxed);
+    }
+
+    /// Until when it may be idle.
+    pub(crate) fn idle_until(&self) -> Moment {
+        after(self.idle_since.load(Relaxed), self.bounds.keep_alive)
     }
 
     /// A head is complete; the answer is owed until the guard is dropped.
@@ -103,7 +118,7 @@ impl Pulse {
 
     /// The clock of one answer; none in HTTP/1, where the connection's own is enough.
     pub(crate) fn offer(self: &Arc<Pulse>) -> Option<Taking> {
-        self.multiplexed.then(|| {
+        self.multiplexed.load(Relaxed).then(|| {
             let since = Arc::new(AtomicU64::new(self.clock.now().as_nanos()));
             self.offered().push(Arc::clone(&since));
             Taking { pulse: Arc::clone(self), since }
@@ -119,7 +134,11 @@ impl Pulse {
         let keep_alive = self.bounds.keep_alive;
         let blocked = after(self.blocked_since.load(Relaxed), keep_alive);
         if self.answering.load(Relaxed) > 0 {
-            return if self.multiplexed { blocked.min(self.next_look()) } else { blocked };
+            return if self.multiplexed.load(Relaxed) {
+                blocked.min(self.next_look())
+            } else {
+                blocked
+            };
         }
         blocked.min(self.waiting().0)
     }
@@ -140,7 +159,7 @@ impl Pulse {
             let (until, wait) = self.waiting();
             return (now >= until).then_some(wait);
         }
-        if self.multiplexed {
+        if self.multiplexed.load(Relaxed) {
             self.looked.store(now.as_nanos(), Relaxed);
             let stands = |since: &Arc<AtomicU64>| now >= after(since.load(Relaxed), keep_alive);
             return self.offered().iter().any(stands).then_some(Wait::Taking);
@@ -151,13 +170,17 @@ impl Pulse {
     /// While no answer is owed: until when, and for what.
     fn waiting(&self) -> (Moment, Wait) {
         match self.head_since.load(Relaxed) {
-            NONE => (after(self.idle_since.load(Relaxed), self.bounds.keep_alive), Wait::Idle),
+            NONE if self.multiplexed.load(Relaxed) => (self.idle_until(), Wait::Idle),
+            NONE => {
+                let rest = REST.min(self.bounds.keep_alive / 4);
+                (after(self.idle_since.load(Relaxed), rest), Wait::Rest)
+            }
             since => (after(since, self.bounds.header_timeout), Wait::Head),
         }
     }
 
     fn read(&self) {
-        let waiting = !self.multiplexed && self.answering.load(Relaxed) == 0;
+        let waiting = !self.multiplexed.load(Relaxed) && self.answering.load(Relaxed) == 0;
         if waiting && self.head_since.load(Relaxed) == NONE {
             self.head_since.store(self.clock.now().as_nanos(), Relaxed);
         }
@@ -218,28 +241,19 @@ impl Drop for Busy {
     }
 }
 
-/// A connection whose pulse is taken. Bytes that were read to find out what is spoken come first.
+/// A connection whose pulse is taken. Bytes that were read already come first.
 pub(crate) struct Watched<T> {
     io: T,
     pulse: Arc<Pulse>,
-    first: [u8; FIRST],
-    first_from: u8,
-    first_to: u8,
+    first: Bytes,
 }
 
-/// The most bytes that are looked at before the connection is given to the HTTP library: the
-/// preface of HTTP/2.
-pub(crate) const FIRST: usize = 24;
-
 impl<T> Watched<T> {
-    pub(crate) fn new(io: T, pulse: Arc<Pulse>, first: &[u8]) -> Watched<T> {
-        let length = first.len().min(FIRST);
-        let mut held = [0; FIRST];
-        held[..length].copy_from_slice(&first[..length]);
-        if length > 0 {
+    pub(crate) fn new(io: T, pulse: Arc<Pulse>, first: Bytes) -> Watched<T> {
+        if !first.is_empty() {
             pulse.read();
         }
-        Watched { io, pulse, first: held, first_from: 0, first_to: length as u8 }
+        Watched { io, pulse, first }
     }
 
     pub(crate) fn into_inner(self) -> T {
@@ -254,11 +268,8 @@ impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.first_from < this.first_to {
-            let held = &this.first[usize::from(this.first_from)..usize::from(this.first_to)];
-            let count = held.len().min(buf.remaining());
-            buf.put_slice(&held[..count]);
-            this.first_from += count as u8;
+        if !this.first.is_empty() {
+            buf.put_slice(&this.first.split_to(this.first.len().min(buf.remaining())));
             return Poll::Ready(Ok(()));
         }
         let before = buf.filled().len();
@@ -317,15 +328,20 @@ mod tests {
         let clock = Clock::start();
         let bounds =
             Bounds { keep_alive: Duration::from_secs(75), header_timeout: Duration::from_secs(10) };
-        (clock, Pulse::new(clock, bounds, multiplexed))
+        let pulse = Pulse::new(clock, bounds);
+        if multiplexed {
+            pulse.multiplex();
+        }
+        (clock, pulse)
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_bound_is_that_of_the_wait() {
         let (clock, pulse) = pulse(false);
         let at = |seconds: u64| Moment::from_millis(seconds * 1_000);
-        assert_eq!((pulse.due(), pulse.overdue()), (at(75), None));
+        assert_eq!((pulse.due(), pulse.idle_until()), (at(1), at(75)));
         clock.sleep_until(at(50)).await;
+        assert_eq!(pulse.overdue(), Some(Wait::Rest));
         let begun = clock.now();
         pulse.read();
         assert_eq!(pulse.due(), begun + Duration::from_secs(10));
@@ -340,9 +356,7 @@ mod tests {
         assert_eq!((pulse.due(), pulse.overdue()), (Moment::NEVER, None));
         let ended = clock.now();
         drop(busy);
-        assert_eq!(pulse.due(), ended + Duration::from_secs(75));
-        clock.sleep_until(pulse.due()).await;
-        assert_eq!(pulse.overdue(), Some(Wait::Idle));
+        assert_eq!(pulse.due(), ended + REST);
         pulse.read();
         assert_eq!(pulse.overdue(), None);
         clock.sleep_until(pulse.due()).await;
