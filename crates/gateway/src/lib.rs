@@ -6,6 +6,35 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod admin;
 mod answer;
 mod body;
 mod connection;
+mod events;
+mod failure;
+mod finish;
+mod head;
+mod ids;
+mod line;
+mod listener;
+mod live;
+mod metrics;
+mod names;
+mod origin;
+mod payload;
+mod pulse;
+pub mod record;
+pub mod route;
+pub mod serve;
+mod service;
+pub mod settings;
+mod sink;
+mod smuggling;
+mod stream;
+mod tls;
+mod wall;
+
+pub use failure::status;
+pub use serve::{Gateway, StartError};
+pub use settings::Settings;
+pub use tls::TlsError;

@@ -139,7 +139,7 @@ impl Inner {
             authority: ready.authority,
             local: self.peer.local,
             names: Arc::clone(&turn.live.names),
-            deadline_unix_ms: deadline_unix_ms(ready.request_timeout),
+            deadline_unix_ms: Some(wall::now().unix_millis_after(ready.request_timeout)),
         }));
         let answer = tokio::select! {
             biased;
@@ -278,11 +278,6 @@ fn respond(status: StatusCode, headers: HeaderMap, payload: Payload) -> Response
 
 fn cancelled() -> Failure {
     Failure::new(Class::ClientClosed, At::Gateway, CANCELLED)
-}
-
-/// When the gateway stops waiting, as a worker is told.
-fn deadline_unix_ms(within: Duration) -> Option<u64> {
-    wall::now().unix_millis().checked_add(u64::try_from(within.as_millis()).ok()?)
 }
 
 fn protocol(version: Version) -> &'static str {
