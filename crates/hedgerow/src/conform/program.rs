@@ -17,6 +17,8 @@ use rustix::process::{Pid, Signal};
 /// How often a boot is looked at, and for how long.
 const LOOK: Duration = Duration::from_millis(10);
 const LOOKS: u32 = 1500;
+/// How long a readiness line is waited for once the socket accepts.
+const GRACE_LOOKS: u32 = 50;
 
 /// A worker command and a place for its socket.
 pub(super) struct Program {
@@ -76,7 +78,14 @@ impl Program {
         drain(child.stderr.take(), move |piece| drop(said.send(Event::Said(piece))));
         let pid = Pid::from_child(&child);
         wait(child, events);
-        let mut process = Process { pid, inbox, ready: None, exited: None, said: String::new() };
+        let mut process = Process {
+            pid,
+            inbox,
+            ready: None,
+            says_nothing: false,
+            exited: None,
+            said: String::new(),
+        };
         process.boot(&socket)?;
         Ok(process)
     }
@@ -160,6 +169,8 @@ pub(super) struct Process {
     pid: Pid,
     inbox: Receiver<Event>,
     ready: Option<Result<Ready, String>>,
+    /// The readiness descriptor was closed without a line.
+    says_nothing: bool,
     exited: Option<String>,
     said: String,
 }
@@ -202,7 +213,7 @@ impl Process {
     fn learn(&mut self, event: Event) {
         match event {
             Event::Line(line) => self.ready = Some(line),
-            Event::NoLine => {}
+            Event::NoLine => self.says_nothing = true,
             Event::Said(text) if self.said.len() < 4096 => self.said.push_str(&text),
             Event::Said(_) => {}
             Event::Exited(status) => {
@@ -232,27 +243,41 @@ impl Process {
     fn boot(&mut self, socket: &Path) -> Result<(), String> {
         for _ in 0..LOOKS {
             let ended = self.look();
+            let understood = matches!(self.ready, Some(Ok(_)));
+            let accepts = !ended && !understood && UnixStream::connect(socket).is_ok();
+            if ended || accepts {
+                self.await_line();
+            }
             match &self.ready {
                 Some(Ok(Ready::Failed(reason))) => {
                     return Err(format!("the worker says that it cannot boot: {reason}"));
                 }
+                _ if self.exited.is_some() => return Err(self.last_words()),
                 // A line that says "ready" and a socket that does not listen is for a requirement
-                // to tell; one that cannot be read is no reason not to look at the rest.
+                // to tell; a line that cannot be read is no reason not to look at the rest.
                 Some(Ok(Ready::Up(_))) => return Ok(()),
-                _ if ended => return Err(self.last_words()),
-                _ if UnixStream::connect(socket).is_ok() => {
-                    // A line that is already on its way still counts.
-                    let _ = self.look();
-                    return Ok(());
-                }
+                _ if accepts => return Ok(()),
                 _ => {}
             }
         }
         Err("the worker neither says that it is ready nor accepts a connection".to_owned())
     }
 
+    /// What the line says may be learnt a little after that the socket accepts, or that the
+    /// process has ended; only a worker that knows of no line leaves it at that.
+    fn await_line(&mut self) {
+        for _ in 0..GRACE_LOOKS {
+            if self.ready.is_some() || self.says_nothing {
+                return;
+            }
+            self.look();
+        }
+    }
+
     fn last_words(&mut self) -> String {
-        let _ = self.look(); // what it said may come a moment after its end
+        for _ in 0..10 {
+            self.look(); // what it said may come a moment after its end
+        }
         let status = self.exited.as_deref().unwrap_or_default();
         match self.said.trim() {
             "" => format!("the worker ended while it booted ({status})"),
