@@ -32,7 +32,8 @@ final class RequestBuilder
     /** @param array<string, mixed> $envelope */
     public function build(array $envelope, Incoming $incoming, ?FormData $form): ServerRequestInterface
     {
-        $target = (string) ($envelope['server']['url'] ?? '');
+        $target = $envelope['server']['url'] ?? '';
+        $target = is_string($target) ? $target : '';
         $mark = strpos($target, '?');
         $queryString = $mark === false ? http_build_query($envelope['query'], '', '&', PHP_QUERY_RFC3986) : substr($target, $mark + 1);
         $hash = strpos($queryString, '#');
@@ -114,8 +115,8 @@ final class RequestBuilder
     /** @param array<string, mixed> $envelope */
     private static function uri(array $envelope, string $queryString): string
     {
-        $host = $envelope['host'] !== '' ? $envelope['host'] : (string) ($envelope['server']['host'] ?? '');
-        if ($host === '') {
+        $host = $envelope['host'] !== '' ? $envelope['host'] : $envelope['server']['host'] ?? '';
+        if (!is_string($host) || $host === '') {
             $host = 'localhost';
         } elseif ($host[0] !== '[' && substr_count($host, ':') > 1) {
             $host = "[$host]";

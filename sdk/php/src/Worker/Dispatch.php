@@ -20,7 +20,8 @@ final class Dispatch
         $envelope['body'] = $incoming->bytes();
         $state = $envelope['state'] ?? [];
         $envelope['state'] = is_array($state) ? $state : [];
-        $head = ['mode' => 'stream', 'strategy' => 'dispatch', 'event' => $envelope['event'] ?? 'open', 'id' => $envelope['id']];
+        $envelope['event'] = is_string($envelope['event'] ?? null) ? $envelope['event'] : 'open';
+        $head = ['mode' => 'stream', 'strategy' => 'dispatch', 'event' => $envelope['event'], 'id' => $envelope['id']];
         $result = $handler === null ? null : $handler($envelope, $envelope);
         if ($result === null || $result === false) {
             return $head + ['handled' => false, 'done' => true];

@@ -74,6 +74,7 @@ final class Envelope
     public static function header(array $envelope, string $name): string
     {
         $value = $envelope['headers'][$name] ?? '';
-        return is_array($value) ? (string) ($value[0] ?? '') : (string) $value;
+        $value = is_array($value) ? $value[0] ?? '' : $value;
+        return is_string($value) ? $value : '';
     }
 }
