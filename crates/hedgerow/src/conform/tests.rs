@@ -44,6 +44,16 @@ fn ids_are_unique() {
 }
 
 #[test]
+fn the_page_lists_every_requirement() {
+    let page = include_str!("../../../../docs/conformance.md");
+    let listed: Vec<&str> =
+        page.lines().filter(|line| line.starts_with("| W-") || line.starts_with("| A-")).collect();
+    let expected: Vec<String> =
+        requirements().map(|r| format!("| {} | {} |", r.id, r.sentence)).collect();
+    assert_eq!(listed, expected);
+}
+
+#[test]
 fn the_scripted_worker_conforms() {
     let rows = hold(&scripted("")).unwrap();
     let expected = "\
