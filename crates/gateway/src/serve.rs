@@ -130,6 +130,14 @@ impl Gateway {
         Ok(Gateway { shared, phase, local_addr, permits })
     }
 
+    /// Whether these settings could be put in force: the certificate loads, the prefix is a name.
+    ///
+    /// # Errors
+    /// What [`Gateway::reconfigure`] would say.
+    pub fn check(settings: &Settings) -> Result<(), StartError> {
+        Live::new(settings.clone()).map(drop)
+    }
+
     /// Where it listens; with the port that was given where the settings said 0.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {

@@ -1,25 +1,55 @@
-//! The `hedgerow` binary.
+//! The `hedgerow` binary: which command was typed, and what runs it.
 #![forbid(unsafe_code)]
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use hedgerow::cli::{self, Command};
+use hedgerow::{conform, demo, serve};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Programs this one starts of itself; they are not for people and not in the help.
+    let mut words = std::env::args().skip(1);
+    match (words.next().as_deref(), words.next().as_deref()) {
+        (Some("guard"), None) => {
+            hedgerow_worker::guard::run(std::io::stdin().lock());
+            return ExitCode::SUCCESS;
+        }
+        (Some("stage"), Some("worker")) => return hedgerow_stage::run_worker(words),
+        _ => {}
+    }
     let command = match cli::parse(std::env::args_os()) {
         Ok(command) => command,
         Err(leave) if leave.code == 0 => return print(0, &leave.text, ""),
         Err(leave) => return print(leave.code, "", &leave.text),
     };
     match command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Demo { port } => demo::run(port),
         Command::Check(arguments) => {
             let outcome = cli::check(&arguments);
             print(outcome.code, &outcome.output, &outcome.errors)
         }
+        Command::Conform { command } => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            match runtime {
+                Ok(runtime) => runtime.block_on(conform::run(command)),
+                Err(error) => {
+                    print(2, "", &format!("hedgerow: the runtime cannot start: {error}\n"))
+                }
+            }
+        }
         Command::Docs(page) => print(0, &page.text(), ""),
         Command::Version => print(0, &cli::version(), ""),
-        _ => print(2, "", "this command is not part of this build\n"),
+        Command::PlanHedge(_)
+        | Command::Drill(_)
+        | Command::DrillList
+        | Command::Explain { .. } => {
+            print(2, "", "hedgerow: this command is not part of this version\n")
+        }
     }
 }
 

@@ -1,0 +1,83 @@
+//! `hedgerow demo`: a gateway, scripted workers and a tour, with nothing else needed.
+//!
+//! Invariant: the demo is `serve` under a configuration of its own; it shows the product, not a
+//! copy of it.
+
+use crate::config::{self, Sources, machine::ThisMachine};
+use crate::serve::{self, Addresses};
+use std::process::ExitCode;
+
+/// Ports between clients and operators.
+const ADMIN_OFFSET: u16 = 1000;
+
+/// Serves the demo on `port`, its admin listener on `port` plus 1000.
+#[must_use]
+pub fn run(port: u16) -> ExitCode {
+    let Some(admin) = port.checked_add(ADMIN_OFFSET) else {
+        eprintln!("hedgerow: the port must be at most {}", u16::MAX - ADMIN_OFFSET);
+        return ExitCode::from(2);
+    };
+    let exe = match std::env::current_exe() {
+        Ok(exe) => exe,
+        Err(error) => {
+            eprintln!("hedgerow: the path of this program: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let command = shell_words::join([&*exe.to_string_lossy(), "stage", "worker"]);
+    let flags = [
+        ("server-listen", format!("127.0.0.1:{port}")),
+        ("server-body-limit", "1MiB".to_owned()),
+        ("admin-listen", format!("127.0.0.1:{admin}")),
+        ("worker-command", command),
+        ("worker-pool-size", "2".to_owned()),
+        ("worker-queue-capacity", "2".to_owned()),
+        ("worker-queue-timeout-ms", "500".to_owned()),
+        ("worker-read-timeout-ms", "1500".to_owned()),
+        ("log-access", "false".to_owned()),
+    ];
+    let flags = flags.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    let sources = Sources { flags, ..Sources::default() };
+    let reading = config::read(&sources, &ThisMachine);
+    let same = || Err("the demo has no configuration to reload".to_owned());
+    serve::start(&reading.config, &same, |addresses| print!("{}", tour(addresses)))
+}
+
+/// The tour: what to type, and what is to be seen.
+#[must_use]
+pub fn tour(addresses: Addresses) -> String {
+    let Addresses { server, admin } = addresses;
+    format!(
+        "\
+Two scripted workers serve http://{server}/ behind a queue of two places.
+Open that page in a browser, or type:
+
+  A plain answer, and a stream that is passed on as it comes
+    curl http://{server}/hello
+    curl -N 'http://{server}/stream/sse?n=5&ms=300'
+
+  One failure of each class; -i shows the status and x-vhttpd-error-class
+    curl -i http://{server}/hang                    504 timeout: 1.5 s, then the worker is replaced
+    curl -i http://{server}/fault/half              502 transport_error: half a frame
+    curl -i http://{server}/error                   500 worker_runtime_error: an uncaught exception
+    curl -i 'http://{server}/fault/badstatus?status=99'
+                                                    500 app_contract_error: no such HTTP status
+    curl -i http://{server}/plan                    502 unsupported_transport: plans come later
+    head -c 2000000 /dev/zero | curl -i --data-binary @- http://{server}/echo
+                                                    413 request_too_large
+    curl -i -H 'content-length: x' http://{server}/ 400: refused before there is a request
+
+  Two busy workers, two places in the queue, and everybody else
+    for i in 1 2 3 4 5 6; do curl -s -o /dev/null -w '%{{http_code}} %header{{x-vhttpd-error-class}}\\n' \\
+      'http://{server}/sleep?ms=1000' & done; wait
+                                                    200 twice, 504 worker_queue_timeout twice,
+                                                    503 worker_queue_full twice
+  What an operator sees
+    curl http://{admin}/admin/workers
+    curl http://{admin}/admin/requests
+    curl http://{admin}/metrics
+
+Ctrl-C ends it.
+"
+    )
+}

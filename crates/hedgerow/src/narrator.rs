@@ -1,0 +1,90 @@
+//! What the person at the terminal, or the reader of the service's journal, has to know at once.
+//!
+//! Invariant: lines go to standard error from a thread of their own behind a bounded channel. A
+//! terminal that takes nothing costs lines, which are counted, never a request.
+
+use hedgerow_policy::{Event, Observer};
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+/// Lines that may wait for the terminal.
+const WAITING: usize = 1024;
+
+/// Passes every event on and says the ones a person has to know.
+pub struct Narrator {
+    next: Arc<dyn Observer>,
+    lines: SyncSender<String>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Narrator {
+    /// One in front of `next`.
+    ///
+    /// # Errors
+    /// When its thread cannot be started.
+    pub fn new(next: Arc<dyn Observer>) -> std::io::Result<Narrator> {
+        let (lines, waiting) = sync_channel::<String>(WAITING);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let lost = dropped.clone();
+        std::thread::Builder::new().name("narrator".into()).spawn(move || {
+            for line in waiting {
+                let mut out = std::io::stderr().lock();
+                let lost = lost.swap(0, Relaxed);
+                if lost > 0 {
+                    let _ = writeln!(out, "hedgerow: {lost} lines were dropped");
+                }
+                let _ = writeln!(out, "{line}");
+            }
+        })?;
+        Ok(Narrator { next, lines, dropped })
+    }
+
+    /// Says a line of its own.
+    pub fn say(&self, line: String) {
+        if self.lines.try_send(line).is_err() {
+            self.dropped.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl Observer for Narrator {
+    fn on(&self, event: &Event<'_>) {
+        self.next.on(event);
+        if let Some(line) = line(event) {
+            self.say(line);
+        }
+    }
+}
+
+fn line(event: &Event<'_>) -> Option<String> {
+    Some(match event {
+        Event::WorkerBootFailed { worker, error, .. } => {
+            format!("hedgerow: worker {worker} could not boot: {error}")
+        }
+        Event::WorkerExited { worker, pid, status } => {
+            format!("hedgerow: worker {worker} (pid {pid}) {status}")
+        }
+        Event::WorkerKilled { worker, pid, reason } if is_fault(*reason) => {
+            format!("hedgerow: worker {worker} (pid {pid}) was killed: {}", reason.name())
+        }
+        Event::RestartScheduled { worker, delay, failures } => {
+            let ms = delay.as_millis();
+            format!(
+                "hedgerow: worker {worker} starts again in {ms} ms ({failures} failures in a row)"
+            )
+        }
+        Event::WorkerOutput { worker, line, .. } => format!("[worker {worker}] {line}"),
+        Event::ReloadDone => "hedgerow: reloaded".to_owned(),
+        Event::ReloadAbandoned { error } => {
+            format!("hedgerow: reload abandoned, the old workers serve on: {error}")
+        }
+        _ => return None,
+    })
+}
+
+fn is_fault(reason: hedgerow_policy::observe::EndReason) -> bool {
+    use hedgerow_policy::observe::EndReason;
+    matches!(reason, EndReason::Timeout | EndReason::Fault | EndReason::StartTimeout)
+}

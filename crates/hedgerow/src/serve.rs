@@ -1,0 +1,258 @@
+//! `hedgerow serve`: starts the parts in order, serves, reloads, and ends them in the opposite order.
+//!
+//! Invariant: what cannot be started is one sentence and exit code 2, with nothing left running.
+//! After a signal to stop nothing new is taken, what was begun is finished within its bound, and no
+//! process, socket or file of a run is left behind.
+
+use crate::cli::ConfigArguments;
+use crate::config::{Config, Loaded};
+use crate::narrator::Narrator;
+use crate::wiring;
+use hedgerow_gateway::admin::{Admin, Plane};
+use hedgerow_gateway::record::Recorder;
+use hedgerow_gateway::{Gateway, StartError};
+use hedgerow_policy::{Event, Observer};
+use hedgerow_worker::{Clock, Guard, Pool};
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Bound on what workers may still do once every client is gone.
+const AFTER_DRAIN: Duration = Duration::from_secs(1);
+
+/// Loads the configuration and serves until a signal.
+#[must_use]
+pub fn run(arguments: &ConfigArguments) -> ExitCode {
+    match Config::load(arguments) {
+        Ok(loaded) => {
+            complain(&loaded.warnings.to_string());
+            let reload = || Config::load(arguments).map_err(|report| report.to_string());
+            start(&loaded.config, &reload, |_| {})
+        }
+        Err(report) => {
+            complain(&report.to_string());
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Where a running gateway listens.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    /// For clients.
+    pub server: SocketAddr,
+    /// For operators.
+    pub admin: SocketAddr,
+}
+
+/// Where new settings come from, or why there are none.
+pub(crate) type Reload<'a> = &'a dyn Fn() -> Result<Loaded, String>;
+
+/// Serves under `config`; calls `started` once clients are answered.
+pub(crate) fn start(
+    config: &Config,
+    reload: Reload<'_>,
+    started: impl FnOnce(Addresses),
+) -> ExitCode {
+    more_descriptors();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let result = match runtime {
+        Ok(runtime) => runtime.block_on(serve(config, reload, started)),
+        Err(error) => Err(format!("the runtime cannot start: {error}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            complain(&format!("hedgerow: {reason}\n"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn serve(
+    config: &Config,
+    reload: Reload<'_>,
+    started: impl FnOnce(Addresses),
+) -> Result<(), String> {
+    // Signals first: one that comes while workers boot must not be lost.
+    let mut signals = Signals::new().map_err(|e| format!("signals cannot be taken: {e}"))?;
+    free(config.server.listen, "server.listen")?;
+    free(config.admin.listen, "admin.listen")?;
+    let clock = Clock::start();
+    let recorder = Recorder::new(wiring::record(config), clock).map_err(|e| e.to_string())?;
+    let narrator = Narrator::new(Arc::new(recorder.clone()));
+    let narrator = Arc::new(narrator.map_err(|e| format!("a thread cannot start: {e}"))?);
+    let guard = Arc::new(guard()?);
+
+    let booting = Pool::start(wiring::pool(config), narrator.clone(), Some(guard.clone()), clock);
+    let pool = tokio::select! {
+        pool = booting => pool.map_err(|e| e.to_string())?,
+        // The guard and the kernel end what was started.
+        () = signals.stop() => return Ok(()),
+    };
+    let running = Running { clock, recorder, narrator, guard, pool };
+    let plane = Plane::new(Some(running.pool.clone()));
+    let opened = running.open(config, &plane);
+    let (gateway, admin) = match opened {
+        Ok(open) => open,
+        Err(reason) => {
+            running.end("could not start").await;
+            return Err(reason);
+        }
+    };
+    let addresses = Addresses { server: gateway.local_addr(), admin: admin.local_addr() };
+    running.recorder.server_started(&[addresses.server, addresses.admin]);
+    plane.set_serving(true);
+    announce(config, addresses);
+    started(addresses);
+
+    while signals.next().await == Asked::Reload {
+        tokio::select! {
+            () = running.reload(&gateway, reload) => {}
+            () = signals.stop() => break,
+        }
+    }
+    plane.set_serving(false);
+    tokio::select! {
+        _ = gateway.drain() => {}
+        () = signals.stop() => {}
+    }
+    drop(gateway);
+    admin.stop().await;
+    running.end("signal").await;
+    Ok(())
+}
+
+/// What runs behind the listeners.
+struct Running {
+    clock: Clock,
+    recorder: Recorder,
+    narrator: Arc<Narrator>,
+    guard: Arc<Guard>,
+    pool: Pool,
+}
+
+impl Running {
+    fn open(&self, config: &Config, plane: &Plane<Pool>) -> Result<(Gateway, Admin), String> {
+        let control = Arc::new(plane.clone());
+        let (recorder, clock) = (self.recorder.clone(), self.clock);
+        let admin = Admin::start(wiring::admin(config), recorder.clone(), control, clock)
+            .map_err(|e| e.to_string())?;
+        let gateway = Gateway::start(wiring::gateway(config), self.pool.clone(), recorder, clock)
+            .map_err(|e| e.to_string())?;
+        Ok((gateway, admin))
+    }
+
+    /// New settings and new workers, or neither.
+    async fn reload(&self, gateway: &Gateway, reload: Reload<'_>) {
+        let abandoned = |error: &str| self.narrator.on(&Event::ReloadAbandoned { error });
+        if let Err(error) = self.recorder.reopen() {
+            self.narrator.say(format!("hedgerow: {error}"));
+        }
+        let loaded = match reload() {
+            Ok(loaded) => loaded,
+            Err(report) => return abandoned(report.trim_end()),
+        };
+        let warnings = loaded.warnings.to_string();
+        if !warnings.is_empty() {
+            self.narrator.say(warnings.trim_end().to_owned());
+        }
+        // Checked first, put in force last: a certificate that does not load costs nothing.
+        let settings = wiring::gateway(&loaded.config);
+        if let Err(error) = Gateway::check(&settings) {
+            return abandoned(&error.to_string());
+        }
+        // A boot that failed was reported by the pool.
+        if self.pool.reload(wiring::pool(&loaded.config)).await.is_ok()
+            && let Err(StartError::Tls(error)) = gateway.reconfigure(settings)
+        {
+            self.narrator.say(format!("hedgerow: the old certificate stays in force: {error}"));
+        }
+    }
+
+    async fn end(self, reason: &str) {
+        self.pool.stop(self.clock.now() + AFTER_DRAIN).await;
+        self.guard.stop();
+        self.recorder.server_stopped(reason);
+        self.recorder.close();
+    }
+}
+
+/// What a signal asks for.
+#[derive(PartialEq, Eq)]
+enum Asked {
+    Stop,
+    Reload,
+}
+
+struct Signals {
+    term: Signal,
+    interrupt: Signal,
+    reload: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        Ok(Signals {
+            term: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            reload: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.term.recv() => Asked::Stop,
+            _ = self.interrupt.recv() => Asked::Stop,
+            _ = self.reload.recv() => Asked::Reload,
+        }
+    }
+
+    async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// An address that somebody else has is found before anything is started. It is opened for good
+/// once the workers have booted: until then a client is better refused than kept waiting.
+fn free(address: SocketAddr, key: &str) -> Result<(), String> {
+    match TcpListener::bind(address) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("cannot listen on {address} ({key}): {error}")),
+    }
+}
+
+fn guard() -> Result<Guard, String> {
+    let exe = std::env::current_exe().map_err(|e| format!("the path of this program: {e}"))?;
+    let command = [exe.to_string_lossy().into_owned(), "guard".to_owned()];
+    Guard::start(&command).map_err(|e| format!("the guard process cannot start: {e}"))
+}
+
+/// As many descriptors as the system allows: each connection needs one, and the usual soft limit of
+/// 1,024 is kept for programs that use select(2).
+fn more_descriptors() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+fn announce(config: &Config, addresses: Addresses) {
+    let scheme = if config.server.tls.is_some() { "https" } else { "http" };
+    let Addresses { server, admin } = addresses;
+    complain(&format!(
+        "hedgerow {} listens on {scheme}://{server}, admin on http://{admin}\n",
+        env!("CARGO_PKG_VERSION")
+    ));
+}
+
+/// To standard error; nobody reading it is no reason to fail.
+fn complain(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}

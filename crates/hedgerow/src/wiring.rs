@@ -1,0 +1,137 @@
+//! From the configuration to the settings of each part.
+//!
+//! Invariant: nothing is decided here. A value goes from the one shape to the other, and what the
+//! configuration cannot set has its one default here.
+
+use crate::config::{self, Config, RouteTarget};
+use hedgerow_gateway::route::{Route, Target};
+use hedgerow_gateway::{admin, record, settings as gateway};
+use hedgerow_policy::backoff::BackoffConfig;
+use hedgerow_policy::pool::PoolConfig;
+use hedgerow_policy::queue::QueueConfig;
+use hedgerow_worker::settings::{self as worker, Launch, Source};
+use std::time::Duration;
+
+/// Healthy time after which earlier crashes of a worker are forgotten.
+const HEALTHY_AFTER: Duration = Duration::from_secs(10);
+/// Bytes of an answer that are read ahead of a slow client.
+const ANSWER_BUFFER: usize = 1 << 20;
+/// Longest line of a worker's output that is kept.
+const OUTPUT_LINE: usize = 8 << 10;
+
+/// The pool.
+#[must_use]
+pub fn pool(config: &Config) -> worker::Settings {
+    let from = &config.worker;
+    let supervised = from.sockets.is_empty();
+    let source = if supervised {
+        Source::Supervised(Launch {
+            command: from.command.clone(),
+            cwd: from.cwd.clone(),
+            env: from.env.clone(),
+            socket_dir: from.socket_dir.clone(),
+            kill_grace: from.kill_grace,
+        })
+    } else {
+        Source::Sockets(from.sockets.clone())
+    };
+    let size = if supervised { from.pool_size } else { from.sockets.len() };
+    let queue = QueueConfig { capacity: from.queue_capacity, timeout: from.queue_timeout };
+    worker::Settings {
+        source,
+        pool: PoolConfig {
+            size: u32::try_from(size).unwrap_or(u32::MAX),
+            supervised,
+            queue: if from.has_queue() { queue } else { QueueConfig::NONE },
+            backoff: BackoffConfig {
+                base: from.restart_backoff,
+                max: from.restart_backoff_max,
+                reset_after: HEALTHY_AFTER,
+            },
+            start_timeout: from.start_timeout,
+            max_requests: from.max_requests.unwrap_or(0),
+            max_requests_jitter: from.max_requests_jitter,
+            max_rss: from.max_rss.unwrap_or(0),
+        },
+        connect_timeout: from.connect_timeout,
+        read_timeout: from.read_timeout,
+        stream_idle_timeout: from.stream_idle_timeout,
+        answer_buffer: ANSWER_BUFFER,
+        output_line_limit: OUTPUT_LINE,
+    }
+}
+
+/// The data plane.
+#[must_use]
+pub fn gateway(config: &Config) -> gateway::Settings {
+    let server = &config.server;
+    let failure = &config.failure;
+    let tls = server.tls.as_ref();
+    gateway::Settings {
+        listen: server.listen,
+        tls: tls.map(|tls| gateway::Tls { cert: tls.cert.clone(), key: tls.key.clone() }),
+        http2: server.http2,
+        max_connections: server.max_connections,
+        header_timeout: server.header_timeout,
+        body_timeout: server.body_timeout,
+        keep_alive: server.keep_alive,
+        request_timeout: server.request_timeout,
+        drain: server.drain,
+        body_limit: server.body_limit,
+        body_memory: server.body_memory,
+        spool_dir: None,
+        trusted_proxies: server
+            .trusted_proxies
+            .iter()
+            .map(|net| gateway::Network { addr: net.address, prefix: net.prefix })
+            .collect(),
+        header_prefix: failure.header_prefix.clone(),
+        problem_json: failure.problem_json == config::ProblemJson::Accept,
+        proxy_status: failure.proxy_status,
+        expose_worker_exception: failure.expose_worker_exception,
+        routes: config.routes.iter().map(route).collect(),
+    }
+}
+
+fn route(from: &config::Route) -> Route {
+    Route {
+        path: from.path.clone(),
+        prefix: from.prefix,
+        hosts: from.hosts.clone(),
+        methods: from.methods.iter().filter_map(|m| m.parse().ok()).collect(),
+        to: match &from.to {
+            RouteTarget::Worker => Target::Worker,
+            RouteTarget::Upstream(name) => Target::Unsupported(format!("upstream:{name}")),
+            RouteTarget::Static(root) => Target::Unsupported(format!("static {}", root.display())),
+        },
+        request_timeout: from.request_timeout,
+        body_timeout: from.body_timeout,
+        body_limit: from.body_limit,
+    }
+}
+
+/// Access lines and the event log.
+#[must_use]
+pub fn record(config: &Config) -> record::Settings {
+    record::Settings {
+        access: config.log.access,
+        format: match config.log.format {
+            config::LogFormat::Json => record::Format::Json,
+            config::LogFormat::Text => record::Format::Text,
+        },
+        event_log: config.log.event_log.clone(),
+        redact: config.log.redact,
+        ..record::Settings::default()
+    }
+}
+
+/// The admin listener.
+#[must_use]
+pub fn admin(config: &Config) -> admin::Settings {
+    admin::Settings {
+        listen: config.admin.listen,
+        token: config.admin.token.as_ref().map(|token| token.reveal().to_owned()),
+        metrics: config.telemetry.metrics,
+        ..admin::Settings::default()
+    }
+}
