@@ -32,6 +32,14 @@ final class Incoming
         return (string) stream_get_contents($this->spool);
     }
 
+    /** Lets the body go: the application has what it wanted of it, and a stream may last for hours. */
+    public function release(): void
+    {
+        $this->body = '';
+        $this->spool = null;
+        unset($this->frame['body']);
+    }
+
     /**
      * A function that gives the body piece by piece, '' at its end. Reading starts at the first byte.
      *

@@ -68,6 +68,7 @@ final class Service
             $this->responder->send($exchange, new Answer($form->status, ['content-type' => 'text/plain; charset=utf-8'], $form->reason()));
             return;
         }
+        $incoming->release();
         try {
             $answer = ResultNormalizer::normalize($result, $exchange->id);
         } catch (\Throwable $error) {
