@@ -1,0 +1,58 @@
+# Everything there is to do with Hedgerow, by name. `make help` lists it.
+
+CARGO ?= cargo
+DEMO_PORT ?= 8080
+
+.DEFAULT_GOAL := help
+.PHONY: help demo run build test check fmt lint deny docs bench drill soak fuzz loom dashboard-test tools clean
+
+help: ## list this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## run everything in one process tree and print a tour (DEMO_PORT=8080)
+	$(CARGO) run --quiet --locked --release -p hedgerow -- demo --port $(DEMO_PORT)
+
+run: ## serve the PHP example on 127.0.0.1:8080
+	$(CARGO) run --quiet --locked --release -p hedgerow -- serve -c examples/php-psr15/hedgerow.toml
+
+build: ## build the release binary
+	$(CARGO) build --locked --release -p hedgerow
+
+tools: ## install what the tests need, where it may be installed
+	@./scripts/tools
+
+test: tools ## run every test: Rust, PHP, and the whole through the real binary
+	$(CARGO) test --locked --workspace --quiet
+	phpunit -c sdk/php/phpunit.xml
+
+check: fmt lint deny docs test ## what must be green before a change is done
+
+fmt:
+	$(CARGO) fmt --all --check
+
+lint:
+	$(CARGO) clippy --locked --workspace --all-targets --quiet -- -D warnings
+
+deny: ## licences, bans, sources (and advisories where the network allows)
+	@./scripts/deny
+
+docs: ## build the API documentation and fail on a warning
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --quiet
+
+bench: ## measure against real peers, as ratios
+	bench/run all
+
+drill: ## ten thousand random faults, reloads under load, slow uploads (FAULTS=10000 SEED=n)
+	$(CARGO) test --locked --release -p hedgerow --test drill -- --ignored --nocapture --test-threads 1
+
+loom: ## race the lock-free policies through every interleaving
+	RUSTFLAGS="--cfg hedgerow_loom" $(CARGO) test --locked --release -p hedgerow-policy --target-dir target/loom loom
+
+fuzz: ## a long run of seeded mutations through every decoder (HEDGEROW_MUTATIONS=n); cargo-fuzz targets are in fuzz/
+	HEDGEROW_MUTATIONS=$${HEDGEROW_MUTATIONS:-5000000} $(CARGO) test --locked --release -p hedgerow-wire --test mutations -- --nocapture
+
+dashboard-test: ## the dashboard in a real browser
+	@echo "There is no dashboard yet." >&2; exit 2
+
+clean:
+	$(CARGO) clean
