@@ -5,10 +5,11 @@
 //! request was read whole is followed by a lingering close, so that it is not lost to a reset.
 
 use crate::payload::Payload;
-use crate::pulse::{Bounds, Pulse, Wait, Watched};
+use crate::pulse::{Bounds, Pulse, Wait};
 use crate::serve::{Phase, Shared};
 use crate::service::{Peer, Service};
 use crate::tls;
+use crate::watched::Watched;
 use bytes::Bytes;
 use hedgerow_policy::Moment;
 use hyper::server::conn::{http1, http2};
@@ -157,7 +158,11 @@ async fn serve_http1<T: Transport>(
     let mut io = parts.io.into_inner().into_inner();
     let remote = service.peer().addr.ip();
     match end {
-        End::Waited(Wait::Rest) => return Some((io, parts.read_buf)),
+        End::Waited(Wait::Rest) => {
+            // Empty bytes may still hold on to the buffer they were part of.
+            let left = if parts.read_buf.is_empty() { Bytes::new() } else { parts.read_buf };
+            return Some((io, left));
+        }
         End::Library(Ok(())) => {
             if pulse.left_unread() {
                 Box::pin(linger(shared, &mut io)).await;
@@ -220,7 +225,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
     enum Woken {
         Done(hyper::Result<()>),
         Timer,
-        Phase,
+        Phase(bool),
     }
     let clock = shared.clock;
     let mut armed = Moment::NEVER;
@@ -233,8 +238,8 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
                 if let Poll::Ready(result) = connection.as_mut().poll(cx) {
                     return Poll::Ready(Woken::Done(result));
                 }
-                if changed.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(Woken::Phase);
+                if let Poll::Ready(told) = changed.as_mut().poll(cx) {
+                    return Poll::Ready(Woken::Phase(told.is_ok()));
                 }
                 let due = pulse.due();
                 if due < armed {
@@ -261,7 +266,9 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
                 }
                 Some(wait) => return End::Waited(wait),
             },
-            Woken::Phase => match *phase.borrow_and_update() {
+            // Nobody is left to tell the phase: the gateway is gone.
+            Woken::Phase(false) => return End::Cut,
+            Woken::Phase(true) => match *phase.borrow_and_update() {
                 Phase::Serving => {}
                 Phase::Draining => {
                     closing = true;

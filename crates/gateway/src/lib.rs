@@ -1,6 +1,6 @@
 //! HTTP in: listeners, the request path, and everything that counts, logs or shows it.
 //!
-//! The way of one request: `listener` → `connection` (with `pulse`, its clock) → `service` (with
+//! The way of one request: `listener` → `connection` (with `watched` and `pulse`, its clock) → `service` (with
 //! `ids`, `origin`, `smuggling`, `route`, `body`, `head`) → the worker pool → `answer` (with
 //! `stream` and `payload`), or `failure`.
 #![forbid(unsafe_code)]
@@ -33,6 +33,7 @@ mod smuggling;
 mod stream;
 mod tls;
 mod wall;
+mod watched;
 
 pub use failure::status;
 pub use serve::{Gateway, StartError};

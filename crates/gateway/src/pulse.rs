@@ -8,16 +8,13 @@
 //! The HTTP library's own head timeout counts from the end of the request before, so it would end
 //! idle connections early; this is why the clock is kept here.
 
-use bytes::Bytes;
 use hedgerow_policy::Moment;
 use hedgerow_worker::Clock;
-use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 const NONE: u64 = u64::MAX;
 /// An HTTP/1 connection that is idle for longer gives back its buffers until its next byte.
@@ -179,14 +176,16 @@ impl Pulse {
         }
     }
 
-    fn read(&self) {
+    /// Bytes have come.
+    pub(crate) fn read(&self) {
         let waiting = !self.multiplexed.load(Relaxed) && self.answering.load(Relaxed) == 0;
         if waiting && self.head_since.load(Relaxed) == NONE {
             self.head_since.store(self.clock.now().as_nanos(), Relaxed);
         }
     }
 
-    fn wrote<T>(&self, result: &Poll<io::Result<T>>) {
+    /// Bytes were to go.
+    pub(crate) fn wrote<T>(&self, result: &Poll<io::Result<T>>) {
         let blocked = self.blocked_since.load(Relaxed);
         match result {
             Poll::Ready(_) if blocked != NONE => self.blocked_since.store(NONE, Relaxed),
@@ -238,85 +237,6 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.0.idle_since.store(self.0.clock.now().as_nanos(), Relaxed);
         self.0.answering.fetch_sub(1, Relaxed);
-    }
-}
-
-/// A connection whose pulse is taken. Bytes that were read already come first.
-pub(crate) struct Watched<T> {
-    io: T,
-    pulse: Arc<Pulse>,
-    first: Bytes,
-}
-
-impl<T> Watched<T> {
-    pub(crate) fn new(io: T, pulse: Arc<Pulse>, first: Bytes) -> Watched<T> {
-        if !first.is_empty() {
-            pulse.read();
-        }
-        Watched { io, pulse, first }
-    }
-
-    pub(crate) fn into_inner(self) -> T {
-        self.io
-    }
-}
-
-impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if !this.first.is_empty() {
-            buf.put_slice(&this.first.split_to(this.first.len().min(buf.remaining())));
-            return Poll::Ready(Ok(()));
-        }
-        let before = buf.filled().len();
-        let result = Pin::new(&mut this.io).poll_read(cx, buf);
-        if buf.filled().len() > before {
-            this.pulse.read();
-        }
-        result
-    }
-}
-
-impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let result = Pin::new(&mut this.io).poll_write(cx, buf);
-        this.pulse.wrote(&result);
-        result
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let result = Pin::new(&mut this.io).poll_write_vectored(cx, bufs);
-        this.pulse.wrote(&result);
-        result
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        let result = Pin::new(&mut this.io).poll_flush(cx);
-        this.pulse.wrote(&result);
-        result
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
     }
 }
 

@@ -63,6 +63,33 @@ async fn an_idle_connection_is_kept_longer_than_a_head_may_take_and_then_closed(
 }
 
 #[tokio::test]
+async fn half_a_request_behind_another_survives_the_rest() {
+    let mut plane = Plane::with(|setup| setup.settings.keep_alive = MS(200)).await;
+    let mut client = plane.client().await;
+    client.send("GET /hold HTTP/1.1\r\nhost: a\r\n\r\nGET / HT").await;
+    plane.arrival().await;
+    plane.stage.gate.add_permits(1);
+    client.up_to("held").await;
+    // A quarter of the idle time is enough for a connection to come to rest.
+    plane.clock.sleep_until(plane.clock.now() + MS(100)).await;
+    client.send("TP/1.1\r\nhost: a\r\n\r\n").await;
+    client.up_to("hello").await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_dropped_ends_its_connections() {
+    let mut plane = Plane::start().await;
+    let (mut idle, mut busy) = (plane.client().await, plane.client().await);
+    idle.get("/").await;
+    idle.up_to("hello").await;
+    busy.get("/hold").await;
+    plane.arrival().await;
+    plane.drop_gateway();
+    assert_eq!(idle.rest().await, "");
+    assert_eq!(busy.rest().await, "");
+}
+
+#[tokio::test]
 async fn a_client_that_takes_nothing_is_let_go() {
     let plane = Plane::with(|setup| setup.settings.keep_alive = MS(100)).await;
     let mut client = plane.client().await;

@@ -134,6 +134,13 @@ impl Plane {
         self.clock.until(limit, self.arrivals.recv()).await.expect("an arrival").unwrap()
     }
 
+    /// Drops the gateway; another one stands in for it.
+    pub(crate) fn drop_gateway(&mut self) {
+        let settings = Settings { listen: ([127, 0, 0, 1], 0).into(), ..Settings::default() };
+        let (pool, recorder) = (self.pool.clone(), self.recorder.clone());
+        self.gateway = Arc::new(Gateway::start(settings, pool, recorder, self.clock).unwrap());
+    }
+
     /// How many requests reached a worker.
     pub(crate) fn served(&self) -> usize {
         self.stage.seen.lock().unwrap().len()

@@ -1,0 +1,95 @@
+//! A connection whose pulse is taken: every read and write goes through here.
+//!
+//! Invariant: the HTTP library reads in small pieces. It doubles its buffer whenever a read fills
+//! it, up to the largest head, and would hold that much for every client that sends fast once.
+
+use crate::pulse::Pulse;
+use bytes::Bytes;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
+
+/// One byte short of the size to which the library's buffer may grow.
+const PIECE: u64 = (16 << 10) - 1;
+
+/// A connection whose pulse is taken. Bytes that were read already come first.
+pub(crate) struct Watched<T> {
+    io: Take<T>,
+    pulse: Arc<Pulse>,
+    first: Bytes,
+}
+
+impl<T: AsyncRead> Watched<T> {
+    pub(crate) fn new(io: T, pulse: Arc<Pulse>, first: Bytes) -> Watched<T> {
+        if !first.is_empty() {
+            pulse.read();
+        }
+        Watched { io: io.take(0), pulse, first }
+    }
+
+    pub(crate) fn into_inner(self) -> T {
+        self.io.into_inner()
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if !this.first.is_empty() {
+            buf.put_slice(&this.first.split_to(this.first.len().min(buf.remaining())));
+            return Poll::Ready(Ok(()));
+        }
+        this.io.set_limit(PIECE);
+        let before = buf.filled().len();
+        let result = Pin::new(&mut this.io).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            this.pulse.read();
+        }
+        result
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<T> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let result = Pin::new(this.io.get_mut()).poll_write(cx, buf);
+        this.pulse.wrote(&result);
+        result
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let result = Pin::new(this.io.get_mut()).poll_write_vectored(cx, bufs);
+        this.pulse.wrote(&result);
+        result
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.get_ref().is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let result = Pin::new(this.io.get_mut()).poll_flush(cx);
+        this.pulse.wrote(&result);
+        result
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(self.get_mut().io.get_mut()).poll_shutdown(cx)
+    }
+}
