@@ -5,6 +5,7 @@
 
 use bytes::{Bytes, BytesMut};
 use hedgerow_wire::answer::{self, Answer, Body};
+use hedgerow_wire::resp::{self, Limits, Parsed, Parser, Scanner, Value};
 use hedgerow_wire::stream::{self, Event};
 use hedgerow_wire::{frame, ready, request, set_cookie};
 
@@ -125,5 +126,102 @@ pub(crate) fn sse(data: &[u8]) {
         String::from_utf8_lossy(data).replace("\r\n", "\n").replace('\r', "\n").into();
     if std::str::from_utf8(data).is_ok() {
         assert_eq!(pieces.join(&b'\n'), normal);
+    }
+}
+
+/// Small, so that random bytes reach them.
+const RESP: Limits = Limits { bulk: 64, elements: 16, line: 128 };
+
+/// The replies of a byte stream with their kinds, and the error that ended it. With `discard` their
+/// bytes are given up as they come.
+fn replies(reads: &[&[u8]], discard: bool) -> (Vec<(resp::Kind, usize)>, Option<resp::Error>) {
+    let (mut scanner, mut buffer, mut found) = (Scanner::new(RESP), BytesMut::new(), Vec::new());
+    let (mut given, mut ended) = (0, 0);
+    for read in reads {
+        buffer.extend_from_slice(read);
+        given += read.len();
+        loop {
+            match scanner.scan(&buffer) {
+                Ok(Some(whole)) => {
+                    drop(buffer.split_to(whole.length));
+                    let end = given - buffer.len();
+                    found.push((whole.kind, end - ended));
+                    ended = end;
+                }
+                Ok(None) => break,
+                Err(error) => return (found, Some(error)),
+            }
+        }
+        if discard {
+            scanner.discard(&mut buffer);
+        }
+    }
+    (found, None)
+}
+
+/// The commands of a byte stream, and the error that ended it.
+fn commands(reads: &[&[u8]]) -> (Vec<Vec<Vec<u8>>>, Option<resp::Error>) {
+    let (mut parser, mut buffer, mut found) = (Parser::new(), BytesMut::new(), Vec::new());
+    for read in reads {
+        buffer.extend_from_slice(read);
+        loop {
+            match parser.parse(&buffer, RESP) {
+                Ok(Parsed::Partial) => break,
+                Ok(Parsed::Nothing(length)) => drop(buffer.split_to(length)),
+                Ok(Parsed::Command(length)) => {
+                    let args = parser.args().iter().map(|&(from, to)| buffer[from..to].to_vec());
+                    found.push(args.collect());
+                    drop(buffer.split_to(length));
+                }
+                Ok(Parsed::Inline(length, array)) => {
+                    drop(buffer.split_to(length));
+                    let mut inner = Parser::new();
+                    assert_eq!(
+                        inner.parse(&array, Limits::STORE),
+                        Ok(Parsed::Command(array.len()))
+                    );
+                    found.push(inner.args().iter().map(|&(a, b)| array[a..b].to_vec()).collect());
+                }
+                Err(error) => return (found, Some(error)),
+            }
+        }
+    }
+    (found, None)
+}
+
+/// Replies and commands are the same however the bytes were cut into reads; a whole reply is read.
+pub(crate) fn resp(data: &[u8]) {
+    let whole = replies(&[data], false);
+    let bytes: Vec<&[u8]> = data.chunks(1).collect();
+    let (head, tail) = data.split_at(data.len() / 2);
+    for discard in [false, true] {
+        // An error may show earlier when less is there; what came before it may not differ.
+        assert_eq!(replies(&bytes, discard).0, whole.0);
+        assert_eq!(replies(&[head, tail], discard).0, whole.0);
+    }
+    let mut buffer = BytesMut::from(data);
+    for (kind, length) in whole.0 {
+        let frame = resp::decode(&mut buffer, RESP).expect("it was found").expect("it was whole");
+        assert_eq!((frame.kind, frame.bytes.len()), (kind, length));
+        let read = Value::read(&frame);
+        if kind == resp::Kind::Null {
+            assert_eq!(read, Ok(Value::Null));
+        }
+        for shape in [resp::upgrade::Shape::List, resp::upgrade::Shape::Map] {
+            let upgraded = resp::upgrade::upgrade(frame.bytes.clone(), kind, shape);
+            assert!(upgraded.len() <= length);
+        }
+    }
+    let whole = commands(&[data]);
+    assert_eq!(commands(&bytes).0, whole.0);
+    assert_eq!(commands(&[head, tail]).0, whole.0);
+    for args in whole.0 {
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let mut written = BytesMut::new();
+        resp::reply::command(&mut written, &args);
+        assert_eq!(
+            Parser::new().parse(&written, Limits::STORE),
+            Ok(Parsed::Command(written.len()))
+        );
     }
 }

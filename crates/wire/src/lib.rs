@@ -1,4 +1,4 @@
-//! Every byte format that Hedgerow speaks with a worker, and nothing that waits.
+//! Every byte format that Hedgerow speaks, and nothing that waits.
 //!
 //! No socket, no clock, no runtime: a decoder takes the bytes that have arrived and says what they
 //! mean, an encoder appends bytes to a buffer. Each decoder has a size cap, never panics whatever it
@@ -9,6 +9,7 @@
 //! gateway's frame) → [`answer`] (the worker's first frame) → [`stream`] (the frames that follow a
 //! stream's start) with [`sse`] for what such a stream looks like to a client. [`frame`] is the
 //! length prefix around all of them; [`reply`] is the worker's side of writing answers.
+//! [`resp`] stands apart: the Redis protocol of the cache.
 #![forbid(unsafe_code)]
 
 pub mod answer;
@@ -20,6 +21,7 @@ mod pairs;
 pub mod ready;
 pub mod reply;
 pub mod request;
+pub mod resp;
 pub mod set_cookie;
 pub mod sse;
 pub mod stream;

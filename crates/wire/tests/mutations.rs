@@ -36,6 +36,12 @@ const LINES: &[&str] = &[
 ];
 const COOKIES: &[&str] = &["a=1; Expires=Wed, 21 Oct 2099 07:28:00 GMT, b=\"x, y=z\"; Path=/,c=3"];
 const TEXTS: &[&str] = &["a\nb\r\nc\rd", ""];
+const RESP: &[&str] = &[
+    "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\n\r\n\r\n*1\r\n$4\r\nPING\r\n",
+    "set k \"a\\x41 b\" 'c d'\r\n\r\nget k\n",
+    "+OK\r\n-ERR x\r\n:-7\r\n$-1\r\n$3\r\n$-1\r\n*2\r\n*1\r\n:1\r\n$0\r\n\r\n",
+    "%1\r\n+a\r\n~2\r\n#t\r\n,1.5\r\n_\r\n=5\r\ntxt:a\r\n|1\r\n+t\r\n:1\r\n$1\r\nv\r\n>1\r\n+m\r\n",
+];
 const FRAMES: &[&str] = &["\0\0\0\u{2}{}\0\0\0\u{1}7", "\0\0\0\0", "\u{1}\0\0\u{1}"];
 
 /// `SplitMix64`: enough randomness for this, in a few lines that anyone can replay.
@@ -135,4 +141,9 @@ fn set_cookie() {
 #[test]
 fn sse() {
     run("sse", TEXTS, checks::sse);
+}
+
+#[test]
+fn resp() {
+    run("resp", RESP, checks::resp);
 }

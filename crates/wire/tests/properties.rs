@@ -54,6 +54,19 @@ fn there_and_back(request: &Request<'_>, set: Capabilities) -> (request::Receive
     (request::decode(&frame::decode(&mut out).unwrap().unwrap()).unwrap(), sent)
 }
 
+/// Pieces of the Redis protocol, mostly in the right places.
+fn resp_piece() -> impl Strategy<Value = Vec<u8>> {
+    let bulk = vec(any::<u8>(), 0..20).prop_map(|bytes| {
+        let mut out = BytesMut::new();
+        hedgerow_wire::resp::reply::bulk(&mut out, &bytes);
+        out.to_vec()
+    });
+    let head =
+        ("[*%~>|$]", -1_i64..5).prop_map(|(first, n)| format!("{first}{n}\r\n").into_bytes());
+    let line = "[-+:,#_!=a-z\"']{1}[a-z0-9 \"'\\\\]{0,6}\r\n".prop_map(String::into_bytes);
+    prop_oneof![4 => bulk, 4 => head, 2 => line, 1 => vec(any::<u8>(), 0..3)]
+}
+
 proptest! {
     #[test]
     fn arbitrary_bytes_are_read_or_refused(data in vec(any::<u8>(), 0..300)) {
@@ -64,6 +77,7 @@ proptest! {
         checks::stream(&data);
         checks::set_cookie(&data);
         checks::sse(&data);
+        checks::resp(&data);
     }
 
     #[test]
@@ -120,6 +134,11 @@ proptest! {
                 prop_assert_eq!(read.body, ReceivedBody::Raw(length));
             }
         }
+    }
+
+    #[test]
+    fn commands_and_replies_survive_any_cut(pieces in vec(resp_piece(), 0..12)) {
+        checks::resp(&pieces.concat());
     }
 
     #[test]
