@@ -9,14 +9,18 @@
 #![forbid(unsafe_code)]
 
 pub mod backoff;
+pub mod breaker;
 pub mod deadline;
 pub mod drain_rate;
 pub mod failure;
+pub mod guard;
 pub mod jitter;
 pub mod moment;
 pub mod observe;
 pub mod pool;
 pub mod queue;
+pub mod repair;
+mod sync;
 
 pub use deadline::Deadline;
 pub use failure::{Class, Failure};
