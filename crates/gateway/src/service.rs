@@ -201,7 +201,7 @@ impl Inner {
         }
         turn.active.set_stage(Stage::Working);
         let head: Arc<dyn hedgerow_worker::Head> = Arc::<Head>::clone(head);
-        lease.exchange(Job { head, body, deadline }).await
+        lease.exchange(Job::new(head, body, deadline)).await
     }
 
     fn reply(&self, turn: Turn, reply: Reply) -> Response {

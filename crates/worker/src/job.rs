@@ -6,6 +6,7 @@ use hedgerow_wire::capabilities::Capabilities;
 use hedgerow_wire::request::{EncodeError, Sent};
 use std::fs::File;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A request body that has been read in full.
 #[derive(Debug)]
@@ -57,6 +58,18 @@ pub struct Job {
     pub head: Arc<dyn Head>,
     /// The body, read in full.
     pub body: Body,
-    /// Ends the wait for an answer (the request's own bound; the read timeout is the pool's).
+    /// Ends the wait for an answer: the request's own bound.
     pub deadline: Deadline,
+    /// In place of the pool's read timeout, for this request.
+    pub read_timeout: Option<Duration>,
+    /// In place of the pool's stream idle timeout, for this request.
+    pub stream_idle_timeout: Option<Duration>,
+}
+
+impl Job {
+    /// A request under the pool's own timeouts.
+    #[must_use]
+    pub fn new(head: Arc<dyn Head>, body: Body, deadline: Deadline) -> Job {
+        Job { head, body, deadline, read_timeout: None, stream_idle_timeout: None }
+    }
 }

@@ -99,6 +99,7 @@ final class FailureTest extends WorkerTestCase
         $answer = $worker->connect()->ask('GET', '/');
         self::assertFailure('worker_runtime_error', $answer);
         self::assertStringContainsString($message, $answer['headers']['x-worker-error']);
+        self::assertTrue($answer['exiting'] ?? false, 'it says that it gets no further request');
         self::assertNotSame(0, $worker->exitCode());
         self::assertFileDoesNotExist($worker->socket);
         self::assertSame('', $worker->stdout());
@@ -110,6 +111,7 @@ final class FailureTest extends WorkerTestCase
         $frames = $worker->connect()->stream('GET', '/');
         self::assertSame(['start', 'chunk', 'error'], array_column($frames, 'event'));
         self::assertSame('worker_runtime_error', $frames[2]['error_class']);
+        self::assertTrue($frames[2]['exiting'] ?? false);
         self::assertSame(1, $worker->exitCode());
     }
 

@@ -11,6 +11,7 @@ use hedgerow_policy::failure::{At, Phase};
 use hedgerow_policy::{Class, Deadline, Failure, Moment};
 use hedgerow_wire::frame;
 use std::io;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
@@ -68,22 +69,22 @@ impl Connection {
     }
 
     /// Writes the frame, and the raw body after it where `raw`. Each piece must be taken within
-    /// the read timeout.
+    /// `patience`.
     pub(super) async fn send(
         &mut self,
         frame: &[u8],
         raw: bool,
         body: Body,
-        settings: &crate::Settings,
+        patience: Duration,
     ) -> Result<(), Failure> {
-        self.write(frame, settings).await?;
+        self.write(frame, patience).await?;
         if !raw {
             return Ok(());
         }
         match body {
             Body::Memory(bytes) => {
                 for piece in bytes.chunks(PIECE) {
-                    self.write(piece, settings).await?;
+                    self.write(piece, patience).await?;
                 }
             }
             Body::File(file, length) => {
@@ -98,16 +99,16 @@ impl Connection {
                         Ok(_) => return Err(spool("it is shorter than it was")),
                         Err(error) => return Err(spool(&error.to_string())),
                     }
-                    self.write(&piece, settings).await?;
+                    self.write(&piece, patience).await?;
                 }
             }
         }
         Ok(())
     }
 
-    async fn write(&mut self, piece: &[u8], settings: &crate::Settings) -> Result<(), Failure> {
+    async fn write(&mut self, piece: &[u8], patience: Duration) -> Result<(), Failure> {
         let now = self.clock.now();
-        let limit = Deadline::NEVER.within(now, settings.read_timeout, Phase::Read);
+        let limit = Deadline::NEVER.within(now, patience, Phase::Read);
         let clock = self.clock;
         let write = async { self.stream()?.write_all(piece).await };
         match clock.until(limit.at, write).await {

@@ -19,6 +19,7 @@ use hedgerow_wire::capabilities::Capabilities;
 use hedgerow_wire::request::{EncodeError, Sent};
 use hedgerow_wire::stream as wire_stream;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// Runs the exchange in a task of its own and waits for its answer.
@@ -41,6 +42,8 @@ struct Exchange {
     connection: Connection,
     caller: Caller<Answer>,
     head: Arc<dyn Head>,
+    read_timeout: Duration,
+    stream_idle_timeout: Duration,
     keep: bool,
 }
 
@@ -74,8 +77,18 @@ async fn run(mut lease: Lease, job: Job, waiting: oneshot::Sender<Result<Answer,
         }
     };
     let caller = Caller::new(waiting, job.deadline, pool.clock);
-    let head = job.head.clone();
-    Exchange { lease, pool, worker, connection, caller, head, keep: true }.go(job).await;
+    let exchange = Exchange {
+        lease,
+        pool,
+        connection,
+        caller,
+        head: job.head.clone(),
+        read_timeout: job.read_timeout.unwrap_or(worker.settings.read_timeout),
+        stream_idle_timeout: job.stream_idle_timeout.unwrap_or(worker.settings.stream_idle_timeout),
+        worker,
+        keep: true,
+    };
+    exchange.go(job).await;
 }
 
 impl Exchange {
@@ -87,8 +100,8 @@ impl Exchange {
             Ok(Sent::RawFollows(_)) => true,
             Err(error) => return self.complete(Outcome::Unused, Err(does_not_fit(error))),
         };
-        let settings = self.worker.settings.clone();
-        if let Err(failure) = self.connection.send(&frame, raw, job.body, &settings).await {
+        let bound = self.read_timeout;
+        if let Err(failure) = self.connection.send(&frame, raw, job.body, bound).await {
             return self.broken(failure);
         }
         drop(frame);
@@ -229,7 +242,7 @@ impl Exchange {
         let mut client = Some(sender);
         let mut left_until = None;
         loop {
-            let idle = self.worker.settings.stream_idle_timeout;
+            let idle = self.stream_idle_timeout;
             let bound = left_until.unwrap_or_else(|| {
                 Deadline::NEVER.within(self.connection.now(), idle, Phase::Read)
             });
@@ -298,7 +311,7 @@ impl Exchange {
         item: T,
     ) -> Option<mpsc::Sender<T>> {
         let client = client?;
-        let patience = self.connection.now() + self.worker.settings.stream_idle_timeout;
+        let patience = self.connection.now() + self.stream_idle_timeout;
         match self.pool.clock.until(patience, client.send(item)).await {
             Some(Ok(())) => Some(client),
             _ => None,
@@ -306,8 +319,7 @@ impl Exchange {
     }
 
     fn read_bound(&self) -> Deadline {
-        let limit = self.worker.settings.read_timeout;
-        Deadline::NEVER.within(self.connection.now(), limit, Phase::Read)
+        Deadline::NEVER.within(self.connection.now(), self.read_timeout, Phase::Read)
     }
 
     fn learn(&self, announced: Option<Capabilities>) {

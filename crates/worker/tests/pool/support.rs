@@ -94,7 +94,8 @@ impl Fixture {
 
 pub(crate) fn job(target: &str, body: Body, deadline: Deadline) -> Job {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    Job { head: Arc::new(TestHead { path: path.into(), query: query.into() }), body, deadline }
+    let head = TestHead { path: path.into(), query: query.into() };
+    Job::new(Arc::new(head), body, deadline)
 }
 
 struct TestHead {

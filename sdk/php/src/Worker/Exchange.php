@@ -35,14 +35,18 @@ final class Exchange
         return Failure::clean($part('method') . ' ' . $part('path') . ' trace=' . $part('id'));
     }
 
-    /** Reports a failure as far as that is still possible. An answer cut short ends its connection. */
-    public function fail(Failure $failure): void
+    /**
+     * Reports a failure as far as that is still possible. An answer cut short ends its connection. A worker that is
+     * `$exiting` says so, and gets no further request.
+     */
+    public function fail(Failure $failure, bool $exiting = false): void
     {
+        $last = $exiting ? ['exiting' => true] : [];
         if ($this->state === self::OPEN) {
-            $this->connection->send(Frame::encode($failure->response($this->id)));
+            $this->connection->send(Frame::encode($failure->response($this->id) + $last));
         } else {
             if ($this->state === self::STREAMING) {
-                $this->connection->send(Frame::encode($failure->inStream($this->id)));
+                $this->connection->send(Frame::encode($failure->inStream($this->id) + $last));
             }
             $this->connection->close();
         }

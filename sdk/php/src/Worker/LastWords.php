@@ -62,7 +62,7 @@ final class LastWords
             $status = 1;
             $exchange = $this->service->current;
             if ($exchange !== null) {
-                $exchange->fail(new Failure(Failure::RUNTIME, Failure::clean($why)));
+                $exchange->fail(new Failure(Failure::RUNTIME, Failure::clean($why)), exiting: true);
                 Log::line($exchange->what() . ': worker_runtime_error: ' . Failure::clean($why));
             }
             $this->service->afterwards();
