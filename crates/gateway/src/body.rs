@@ -15,22 +15,28 @@ use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use tokio::sync::Semaphore;
 
 /// The first piece of memory for a body that comes in more than one chunk.
 const FIRST_PIECE: u64 = 64 << 10;
+
+/// Threads that may write bodies to disk at once. A disk gets no faster by more of them.
+const WRITERS: usize = 16;
 
 /// The memory for request bodies, all together.
 pub(crate) struct Memory {
     held: AtomicU64,
     limit: AtomicU64,
     told: Box<dyn Fn(u64) + Send + Sync>,
+    writers: Semaphore,
 }
 
 impl Memory {
     /// Room for `limit` bytes. `told` hears how many are held after every change.
     pub(crate) fn new(limit: u64, told: impl Fn(u64) + Send + Sync + 'static) -> Arc<Memory> {
         let (held, limit) = (AtomicU64::new(0), AtomicU64::new(limit));
-        Arc::new(Memory { held, limit, told: Box::new(told) })
+        let writers = Semaphore::new(WRITERS);
+        Arc::new(Memory { held, limit, told: Box::new(told), writers })
     }
 
     pub(crate) fn set_limit(&self, limit: u64) {
@@ -148,7 +154,7 @@ impl Reader {
         mut came: impl FnMut(u64),
     ) -> Result<Body, Failure> {
         let dir = self.spool_dir.clone();
-        let mut file = blocking(move || {
+        let mut file = blocking(&self.memory, move || {
             let dir = dir.unwrap_or_else(std::env::temp_dir);
             let mut file = unnamed(&dir)?;
             begun.iter().try_for_each(|piece| file.write_all(piece))?;
@@ -161,7 +167,10 @@ impl Reader {
                 return Err(too_large());
             }
             came(chunk.len() as u64);
-            file = blocking(move || file.write_all(&chunk).map(|()| file)).await?;
+            file = {
+                let write = move || file.write_all(&chunk).map(|()| file);
+                blocking(&self.memory, write).await?
+            };
         }
         file.rewind().map_err(|error| spool_failed(&error))?;
         Ok(Body::File(file, total))
@@ -258,8 +267,10 @@ fn spool_failed(error: &io::Error) -> Failure {
 }
 
 async fn blocking<T: Send + 'static>(
+    memory: &Memory,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, Failure> {
+    let _turn = memory.writers.acquire().await;
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done.map_err(|error| spool_failed(&error)),
         Err(_) => Err(Failure::new(Class::Draining, At::Gateway, "the runtime is going down")),

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 
-/// One byte short of the size to which the library's buffer may grow.
-const PIECE: u64 = (16 << 10) - 1;
+/// One byte short of the size with which the library's buffer begins.
+const PIECE: u64 = (8 << 10) - 1;
 
 /// A connection whose pulse is taken. Bytes that were read already come first.
 pub(crate) struct Watched<T> {

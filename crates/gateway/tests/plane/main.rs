@@ -2,6 +2,7 @@
 
 mod answers;
 mod bodies;
+mod cancel;
 mod client;
 mod drain;
 mod http2;
