@@ -286,9 +286,14 @@ struct Place<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            // A grant that crossed with the leaving is in the channel: make a lease, drop it.
-            if let Ok(lease) = self.inner.expire(ticket, &mut self.granted) {
-                drop(lease);
+            {
+                let mut state = self.inner.state();
+                state.waiters.remove(&ticket);
+                state.policy.on_leave(ticket);
+            }
+            // A grant that crossed with the leaving is in the channel: a lease that nobody uses.
+            if let Ok(seed) = self.granted.try_recv() {
+                drop(Lease::new(self.inner.clone(), seed));
             }
         }
     }

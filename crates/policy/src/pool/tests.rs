@@ -313,6 +313,11 @@ impl World {
     fn step(&mut self, choice: u64, pick: u64) {
         let nth = |len: usize| (pick as usize) % len.max(1);
         match choice {
+            3 if pick.is_multiple_of(5) => {
+                if let Some(permit) = self.pool.on_second_try(self.now) {
+                    self.take(permit);
+                }
+            }
             0..=3 => match self.pool.on_arrive(self.now, Deadline::NEVER) {
                 Admission::Granted(permit) => self.take(permit),
                 Admission::Queued(waiting) => self.waiting.push(waiting.ticket),
