@@ -42,8 +42,9 @@ docs: ## build the API documentation and fail on a warning
 bench: ## measure against real peers, as ratios
 	bench/run all
 
-drill: ## ten thousand random faults, reloads under load, slow uploads (FAULTS=10000 SEED=n)
-	$(CARGO) test --locked --release -p hedgerow --test drill -- --ignored --nocapture --test-threads 1
+drill: ## ten thousand random faults, reloads under load, slow uploads (SEED=n replays)
+	FAULTS=$${FAULTS:-10000} RELOADS=$${RELOADS:-40} UPLOADS=$${UPLOADS:-5000} \
+	  $(CARGO) test --locked --release -p hedgerow --test drill -- --nocapture --test-threads 1
 
 loom: ## race the lock-free policies through every interleaving
 	RUSTFLAGS="--cfg hedgerow_loom" $(CARGO) test --locked --release -p hedgerow-policy --target-dir target/loom loom

@@ -27,6 +27,12 @@ pub struct Route {
     pub body_timeout: Option<Duration>,
     /// Overrides [`Settings::body_limit`].
     pub body_limit: Option<u64>,
+    /// Overrides the pool's read timeout.
+    pub read_timeout: Option<Duration>,
+    /// Overrides the pool's queue timeout.
+    pub queue_timeout: Option<Duration>,
+    /// Overrides the pool's stream idle timeout.
+    pub stream_idle_timeout: Option<Duration>,
 }
 
 /// Where a route leads.
@@ -45,6 +51,15 @@ pub(crate) struct Way<'a> {
     pub(crate) request_timeout: Duration,
     pub(crate) body_timeout: Duration,
     pub(crate) body_limit: u64,
+    pub(crate) pool: PoolTimes,
+}
+
+/// What a route says of the pool's timeouts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PoolTimes {
+    pub(crate) read: Option<Duration>,
+    pub(crate) queue: Option<Duration>,
+    pub(crate) stream_idle: Option<Duration>,
 }
 
 impl Route {
@@ -76,6 +91,11 @@ pub(crate) fn find<'a>(settings: &'a Settings, method: &Method, host: &str, path
         request_timeout: own(|r| r.request_timeout).unwrap_or(settings.request_timeout),
         body_timeout: own(|r| r.body_timeout).unwrap_or(settings.body_timeout),
         body_limit: route.and_then(|r| r.body_limit).unwrap_or(settings.body_limit),
+        pool: route.map_or_else(PoolTimes::default, |r| PoolTimes {
+            read: r.read_timeout,
+            queue: r.queue_timeout,
+            stream_idle: r.stream_idle_timeout,
+        }),
     }
 }
 
@@ -93,6 +113,9 @@ mod tests {
             request_timeout: None,
             body_timeout: None,
             body_limit: None,
+            read_timeout: None,
+            queue_timeout: None,
+            stream_idle_timeout: None,
         }
     }
 

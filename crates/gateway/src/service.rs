@@ -15,7 +15,7 @@ use crate::origin::Origin;
 use crate::payload::{Payload, Tail};
 use crate::pulse::{Busy, Pulse};
 use crate::record::{Active, Outcome, Stage, Start};
-use crate::route::{self, Target};
+use crate::route::{self, PoolTimes, Target};
 use crate::serve::{Live, Shared};
 use crate::stream::{CANCELLED, Flow};
 use crate::{finish, smuggling, wall};
@@ -96,6 +96,7 @@ struct Ready {
     body: Body,
     authority: String,
     request_timeout: Duration,
+    pool: PoolTimes,
 }
 
 impl Inner {
@@ -143,7 +144,7 @@ impl Inner {
         }));
         let answer = tokio::select! {
             biased;
-            answer = self.exchange(&turn, &head, ready.body, deadline) => answer,
+            answer = self.exchange(&turn, &head, ready.body, deadline, ready.pool) => answer,
             () = turn.active.cancelled() => Err(cancelled()),
         };
         let reply = answer.and_then(|answer| answer::reply(answer, &head.method, &turn.live.names));
@@ -183,7 +184,7 @@ impl Inner {
             Err(Failure::new(Class::RequestTimeout, At::Client, message))
         })?;
         let authority = addressed.text.to_owned();
-        Ok(Ready { body, authority, request_timeout: way.request_timeout })
+        Ok(Ready { body, authority, request_timeout: way.request_timeout, pool: way.pool })
     }
 
     async fn exchange(
@@ -192,16 +193,19 @@ impl Inner {
         head: &Arc<Head>,
         body: Body,
         deadline: Deadline,
+        times: PoolTimes,
     ) -> Result<Answer, Failure> {
         turn.active.set_stage(Stage::Queued);
-        let lease = self.shared.pool.acquire(deadline).await?;
+        let lease = self.shared.pool.acquire_with(deadline, times.queue).await?;
         turn.active.set_worker(lease.worker());
         if !lease.waited().is_zero() {
             turn.active.set_queue_wait(lease.waited());
         }
         turn.active.set_stage(Stage::Working);
         let head: Arc<dyn hedgerow_worker::Head> = Arc::<Head>::clone(head);
-        lease.exchange(Job::new(head, body, deadline)).await
+        let (read_timeout, stream_idle_timeout) = (times.read, times.stream_idle);
+        let job = Job { head, body, deadline, read_timeout, stream_idle_timeout };
+        lease.exchange(job).await
     }
 
     fn reply(&self, turn: Turn, reply: Reply) -> Response {

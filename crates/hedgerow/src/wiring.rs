@@ -107,6 +107,9 @@ fn route(from: &config::Route) -> Route {
         request_timeout: from.request_timeout,
         body_timeout: from.body_timeout,
         body_limit: from.body_limit,
+        read_timeout: from.read_timeout,
+        queue_timeout: from.queue_timeout,
+        stream_idle_timeout: from.stream_idle_timeout,
     }
 }
 

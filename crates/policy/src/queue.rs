@@ -88,8 +88,14 @@ impl Queue {
         self.line.len()
     }
 
-    /// Takes a place at the end, or `None` when the queue is full.
-    pub fn on_arrive(&mut self, now: Moment, deadline: Deadline) -> Option<Waiting> {
+    /// Takes a place at the end, or `None` when the queue is full. `patience` is waited in place of
+    /// the queue's own timeout.
+    pub fn on_arrive(
+        &mut self,
+        now: Moment,
+        deadline: Deadline,
+        patience: Option<Duration>,
+    ) -> Option<Waiting> {
         if self.line.len() >= self.config.capacity {
             self.drop_expired(now);
         }
@@ -98,7 +104,8 @@ impl Queue {
         }
         let ticket = Ticket(self.next);
         self.next += 1;
-        let until = deadline.within(now, self.config.timeout, Phase::Queue).at;
+        let patience = patience.unwrap_or(self.config.timeout);
+        let until = deadline.within(now, patience, Phase::Queue).at;
         self.line.push_back(Waiter { ticket, arrived: now, until });
         self.check_invariants();
         Some(Waiting { ticket, until })
@@ -151,10 +158,10 @@ mod tests {
     #[test]
     fn order_is_kept_and_leavers_are_skipped() {
         let mut q = queue(3, 1_000);
-        let a = q.on_arrive(ms(0), Deadline::NEVER).unwrap().ticket;
-        let b = q.on_arrive(ms(1), Deadline::NEVER).unwrap().ticket;
-        let c = q.on_arrive(ms(2), Deadline::NEVER).unwrap().ticket;
-        assert_eq!(q.on_arrive(ms(3), Deadline::NEVER), None);
+        let a = q.on_arrive(ms(0), Deadline::NEVER, None).unwrap().ticket;
+        let b = q.on_arrive(ms(1), Deadline::NEVER, None).unwrap().ticket;
+        let c = q.on_arrive(ms(2), Deadline::NEVER, None).unwrap().ticket;
+        assert_eq!(q.on_arrive(ms(3), Deadline::NEVER, None), None);
         assert!(q.on_leave(b));
         assert!(!q.on_leave(b));
         assert_eq!(q.on_free(ms(10)).unwrap(), (a, Duration::from_millis(10)));
@@ -167,10 +174,10 @@ mod tests {
     fn the_wait_ends_at_the_smaller_of_timeout_and_deadline() {
         let mut q = queue(2, 100);
         let early = Deadline::new(ms(30), Phase::Request);
-        assert_eq!(q.on_arrive(ms(0), early).unwrap().until, ms(30));
-        assert_eq!(q.on_arrive(ms(0), Deadline::NEVER).unwrap().until, ms(100));
+        assert_eq!(q.on_arrive(ms(0), early, None).unwrap().until, ms(30));
+        assert_eq!(q.on_arrive(ms(0), Deadline::NEVER, None).unwrap().until, ms(100));
         // The first has expired and is passed over; a place is free again.
-        assert!(q.on_arrive(ms(40), Deadline::NEVER).is_some());
+        assert!(q.on_arrive(ms(40), Deadline::NEVER, None).is_some());
         assert_eq!(q.depth(), 2);
     }
 
@@ -184,7 +191,7 @@ mod tests {
             for (op, step) in ops {
                 now += step;
                 match op {
-                    0 | 1 => if let Some(w) = q.on_arrive(ms(now), Deadline::NEVER) {
+                    0 | 1 => if let Some(w) = q.on_arrive(ms(now), Deadline::NEVER, None) {
                         prop_assert!(w.until <= ms(now) + Duration::from_millis(40));
                         known.push(w.ticket);
                     },

@@ -22,6 +22,7 @@ use hedgerow_policy::{Deadline, Failure, Moment, Observer};
 use lease::Seed;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::{Notify, oneshot, watch};
 
 /// A supervised pool of workers. Clones share it.
@@ -120,10 +121,22 @@ impl Pool {
     /// # Errors
     /// The failure that the policy's refusal stands for.
     pub async fn acquire(&self, deadline: Deadline) -> Result<Lease, Failure> {
+        self.acquire_with(deadline, None).await
+    }
+
+    /// The same with a `patience` in place of the queue's timeout. Zero: not to wait.
+    ///
+    /// # Errors
+    /// As [`Pool::acquire`].
+    pub async fn acquire_with(
+        &self,
+        deadline: Deadline,
+        patience: Option<Duration>,
+    ) -> Result<Lease, Failure> {
         let inner = &self.inner;
         let (waiting, granted) = {
             let mut state = inner.state();
-            match state.policy.on_arrive(inner.clock.now(), deadline) {
+            match state.policy.on_arrive_with(inner.clock.now(), deadline, patience) {
                 Admission::Granted(permit) => return Ok(self.lease(&mut state, permit)),
                 Admission::Refused(refusal) => {
                     drop(state);
@@ -265,7 +278,7 @@ impl Pool {
     }
 
     fn lease(&self, state: &mut State, permit: Permit) -> Lease {
-        let seed = state.seed(permit, std::time::Duration::ZERO);
+        let seed = state.seed(permit, Duration::ZERO);
         Lease::new(self.inner.clone(), seed)
     }
 }
@@ -336,7 +349,7 @@ impl Inner {
     fn second_try(self: &Arc<Self>) -> Option<Seed> {
         let mut state = self.state();
         let permit = state.policy.on_second_try(self.clock.now())?;
-        Some(state.seed(permit, std::time::Duration::ZERO))
+        Some(state.seed(permit, Duration::ZERO))
     }
 
     pub(crate) fn watch_group(&self, pid: u32) {
@@ -372,7 +385,7 @@ impl Inner {
 }
 
 impl State {
-    fn seed(&mut self, permit: Permit, waited: std::time::Duration) -> Seed {
+    fn seed(&mut self, permit: Permit, waited: Duration) -> Seed {
         let worker = self.workers.get(&permit.worker).cloned();
         Seed { permit, worker, waited }
     }

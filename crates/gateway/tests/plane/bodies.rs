@@ -162,6 +162,9 @@ async fn a_route_has_bounds_of_its_own() {
         request_timeout: None,
         body_timeout: None,
         body_limit: Some(3),
+        read_timeout: None,
+        queue_timeout: None,
+        stream_idle_timeout: None,
     };
     let elsewhere =
         Route { path: "/files".into(), to: Target::Unsupported("files".into()), ..route.clone() };

@@ -10,6 +10,7 @@ use crate::failure::{At, Class, Failure, Phase};
 use crate::moment::Moment;
 use crate::observe::EndReason;
 use crate::queue::{Ticket, Waiting};
+use std::time::Duration;
 
 /// The answer to an arrival.
 #[derive(PartialEq, Eq, Debug)]
@@ -89,8 +90,19 @@ impl From<Refusal> for Failure {
 }
 
 impl Pool {
-    /// A request arrives and may wait until `deadline`.
+    /// A request arrives and may wait until `deadline`, at most for the queue's timeout.
     pub fn on_arrive(&mut self, now: Moment, deadline: Deadline) -> Admission {
+        self.on_arrive_with(now, deadline, None)
+    }
+
+    /// The same with a `patience` of its own in place of the queue's timeout; where there is no
+    /// queue it opens none, and a patience of zero is not to wait.
+    pub fn on_arrive_with(
+        &mut self,
+        now: Moment,
+        deadline: Deadline,
+        patience: Option<Duration>,
+    ) -> Admission {
         let admission = if self.stopping {
             self.refuse(now, RefusalKind::Stopping)
         } else if let Some(slot) = self.idle.pop() {
@@ -99,10 +111,10 @@ impl Pool {
             self.refuse(now, RefusalKind::NotBooted)
         } else if self.slots.iter().all(|s| s.present.is_none()) {
             self.refuse(now, RefusalKind::Down)
-        } else if !self.queue.enabled() {
+        } else if !self.queue.enabled() || patience.is_some_and(|p| p.is_zero()) {
             self.refuse(now, RefusalKind::Busy)
         } else {
-            match self.queue.on_arrive(now, deadline) {
+            match self.queue.on_arrive(now, deadline, patience) {
                 Some(waiting) => Admission::Queued(waiting),
                 None => self.refuse(now, RefusalKind::QueueFull),
             }

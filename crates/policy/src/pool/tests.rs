@@ -101,6 +101,19 @@ fn of_four_at_once_one_is_served_two_wait_one_is_refused() {
 }
 
 #[test]
+fn a_request_may_bring_a_patience_of_its_own() {
+    let (mut pool, _) = ready_pool(config(1, 2));
+    let _permit = granted(&mut pool, ms(10));
+    let own = Some(Duration::from_millis(700));
+    let Admission::Queued(waiting) = pool.on_arrive_with(ms(10), Deadline::NEVER, own) else {
+        panic!("there is a place")
+    };
+    assert_eq!(waiting.until, ms(710));
+    let none = pool.on_arrive_with(ms(10), Deadline::NEVER, Some(Duration::ZERO));
+    assert!(matches!(none, Admission::Refused(Refusal { kind: RefusalKind::Busy, .. })));
+}
+
+#[test]
 fn a_timed_out_worker_is_replaced_at_once_however_often() {
     let (mut pool, workers) = ready_pool(config(1, 0));
     let mut present = workers[0];
