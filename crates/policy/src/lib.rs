@@ -15,11 +15,13 @@ pub mod drain_rate;
 pub mod failure;
 pub mod guard;
 pub mod jitter;
+pub mod journal;
 pub mod moment;
 pub mod observe;
 pub mod pool;
 pub mod queue;
 pub mod repair;
+pub mod single_flight;
 mod sync;
 
 pub use deadline::Deadline;
