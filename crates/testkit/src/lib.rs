@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod events;
+pub mod http;
 pub mod processes;
 pub mod program;
 pub mod scratch;

@@ -1,5 +1,6 @@
-//! What /proc says of processes.
+//! What /proc says of processes, and signals to them.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 
 /// A process that runs; one that has ended and is not reaped yet does not.
@@ -8,12 +9,42 @@ pub fn alive(pid: u32) -> bool {
     state(pid).is_some_and(|s| s != 'Z' && s != 'X')
 }
 
+/// A process that was told to stop (`SIGSTOP`) and has.
+#[must_use]
+pub fn stopped(pid: u32) -> bool {
+    state(pid) == Some('T')
+}
+
 /// The children of `parent`, ended but unreaped ones included.
 #[must_use]
 pub fn children(parent: u32) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
     pids.filter(|pid| field(*pid, 1).and_then(|p| p.parse().ok()) == Some(parent)).collect()
+}
+
+/// The children of `parent`, their children, and so on.
+#[must_use]
+pub fn descendants(parent: u32) -> Vec<u32> {
+    let mut found = children(parent);
+    let mut next = 0;
+    while let Some(&pid) = found.get(next) {
+        found.extend(children(pid));
+        next += 1;
+    }
+    found
+}
+
+/// Sends a signal. One that has gone already is left alone.
+///
+/// # Panics
+/// When the system does not allow it.
+pub fn signal(pid: u32, signal: Signal) {
+    let target = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process number");
+    match kill_process(target, signal) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+        Err(error) => panic!("signal {signal:?} to {pid}: {error}"),
+    }
 }
 
 /// Open descriptors of a process.
