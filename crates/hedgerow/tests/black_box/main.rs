@@ -1,12 +1,32 @@
 //! The acceptance cases that can be seen from outside, through the real binary: the number in a
 //! test's name is the case's.
 
+// What an operator can see and do.
+mod admin;
+// What two readers could understand in two ways never reaches a worker.
+mod ambiguous;
+// The client of everybody, for HTTP/2 and TLS.
+mod curl;
 // What every failure looks like.
 mod envelope;
+// What is passed on in both directions, and what is not.
+mod exchange;
+// Workers and gateways that start, end and change over.
+mod lifecycle;
+// Clients that send too much, too little or too slowly.
+mod limits;
+// Real applications on php-cli.
+mod php;
 // Who waits for a worker, how long, and who does not.
 mod queue;
+// What is written down, of every request, once.
+mod records;
 // `hedgerow serve` as a child process.
 mod server;
+// Streams, whole and broken.
+mod streams;
+// TLS and HTTP/2 with the client of everybody.
+mod tls;
 // What a silent worker costs, and whom.
 mod timeouts;
 // What a worker can do to an exchange.

@@ -44,7 +44,6 @@ pub(crate) struct Server {
 pub(crate) struct Ended {
     pub(crate) access: Vec<Value>,
     pub(crate) events: Vec<Value>,
-    pub(crate) stderr: String,
 }
 
 /// The file's text: the base with these lines (`worker.pool_size = 2`) over it. What begins with a
@@ -235,7 +234,6 @@ impl Server {
         Ended {
             access: self.stdout.all().iter().map(|line| json(line)).collect(),
             events: self.events(),
-            stderr: self.stderr(),
         }
     }
 

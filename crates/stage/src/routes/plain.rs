@@ -29,7 +29,9 @@ pub(super) fn serve(call: &mut Call<'_>, reply: &mut Reply<'_>) -> io::Result<Af
         }
         "/bytes" => {
             let length = call.number("n", 0).min(BYTES_LIMIT) as usize;
-            let body: Vec<u8> = (0..=255u8).cycle().take(length).collect();
+            let all: Vec<u8> = (0..=255).collect();
+            let mut body = all.repeat(length.div_ceil(all.len()));
+            body.truncate(length);
             reply.respond(200, &[("content-type", "application/octet-stream")], &body)?;
         }
         "/binary" => binary(call, reply)?,
