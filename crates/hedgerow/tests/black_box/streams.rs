@@ -53,10 +53,11 @@ fn case_35_a_text_stream_that_dies_is_aborted_without_its_last_chunk() {
 #[test]
 fn case_35_over_http_2_the_stream_is_reset() {
     let server = Server::start("");
-    let url = format!("http://{}/stream/die?after=1", server.addr);
+    // A pause, since a reset overtakes what has not been sent yet.
+    let url = format!("http://{}/stream/die?after=2&ms=300", server.addr);
     let got = curl(&["--http2-prior-knowledge", &url]);
     assert_eq!(got.code, 92, "curl's word for a stream that was reset: {got:?}");
-    assert_eq!((got.status, got.text()), (200, "line 1\n"), "{got:?}");
+    assert!(got.status == 200 && got.text().starts_with("line 1\n"), "{got:?}");
     server.wait_workers(1);
     let url = format!("http://{}/stream/text?n=1", server.addr);
     let whole = curl(&["--http2-prior-knowledge", &url]);
