@@ -81,6 +81,8 @@ pub(crate) async fn look_after(pool: Arc<Inner>, worker: Arc<Worker>, launch: La
     let status = child.wait();
     pool.forget_group(pid);
     let _ = std::fs::remove_file(&worker.socket);
+    // The pool first: until it knows, it would give the dead worker requests.
+    tell_the_end(&pool, &worker, pid, booting, status);
     for output in outputs {
         // What it printed before it ended is in the pipe already. A process that left the group may
         // hold the pipe open; it is not waited for.
@@ -89,7 +91,7 @@ pub(crate) async fn look_after(pool: Arc<Inner>, worker: Arc<Worker>, launch: La
             output.task.abort();
         }
     }
-    tell_the_end(&pool, &worker, pid, booting, status);
+    pool.worker_gone(worker.id);
 }
 
 async fn start(
@@ -176,7 +178,6 @@ fn tell_the_end(
             pool.with(|policy, now| policy.on_exit(now, worker.id, clean));
         }
     }
-    pool.worker_gone(worker.id);
 }
 
 fn in_words(status: io::Result<ExitStatus>) -> String {
