@@ -72,16 +72,16 @@ impl GuardConfig {
     /// # Errors
     /// Names the first key that cannot work, and what would.
     pub fn new(settings: GuardSettings) -> Result<GuardConfig, ConfigError> {
-        // A permit that outlives the call's deadline twice over will not be settled any more.
-        let place = settings.call_timeout.saturating_mul(2);
-        let repair = RepairConfig { attempt_timeout: place, canary: settings.canary };
+        let (call_timeout, canary) = (settings.call_timeout, settings.canary);
+        let repair = RepairConfig { call_timeout, canary };
         repair.check()?;
         if settings.liveness_timeout < settings.call_timeout {
             let expected = "at least call_timeout_ms";
             return Err(ConfigError { key: "liveness_timeout_ms", expected });
         }
         let early_wait = settings.canary.map_or(Duration::ZERO, |c| c.early_wait());
-        let breaker = BreakerSettings { probe_timeout: place, early_wait, ..settings.breaker };
+        let probe_timeout = repair.place_timeout();
+        let breaker = BreakerSettings { probe_timeout, early_wait, ..settings.breaker };
         Ok(GuardConfig { breaker: BreakerConfig::new(breaker)?, repair })
     }
 
@@ -228,7 +228,7 @@ impl Guard {
             }
             Kind::Repair(attempt) => {
                 let mut repair = lock(&self.repair);
-                repair.settle(self.breaker.circuit(), attempt, outcome)
+                repair.settle(now, self.breaker.circuit(), attempt, outcome)
             }
         }
     }

@@ -4,6 +4,8 @@
 //! - repairs are always on; what they find neither closes nor opens the circuit;
 //! - until a repair of the episode has succeeded, one is in flight, never two; so a dead store
 //!   costs one timeout an episode, not one a concurrent request;
+//! - once one has, any number are, but none sets out behind one that has been out too long; so a
+//!   store that dies again costs the few that set out in that time, not all of a whole deadline;
 //! - the first failed repair shuts the gate for the requests of this episode; only the canary,
 //!   which runs beside the traffic, opens it again: then one trial is in flight, and if it fails
 //!   the gate stays shut for the rest of the episode;
@@ -26,14 +28,16 @@ pub use canary::{CanaryConfig, CanaryPermit};
 use crate::breaker::{Circuit, ConfigError, Outcome, State};
 use crate::moment::Moment;
 use canary::Canary;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// The bounds of repairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RepairConfig {
-    /// How long an attempt that is not settled holds the only place: the deadline of a store call,
-    /// and a little more.
-    pub attempt_timeout: Duration,
+    /// The deadline of one store call. An attempt that is not settled gives up its place after
+    /// twice that; one that has been out for a tenth of it (or four times the last round trip
+    /// if that is longer, up to half of it) holds the next back.
+    pub call_timeout: Duration,
     /// The canary; `None`: the strict rule.
     pub canary: Option<CanaryConfig>,
 }
@@ -44,10 +48,16 @@ impl RepairConfig {
     /// # Errors
     /// Names the first key that cannot work, and what would.
     pub fn check(&self) -> Result<(), ConfigError> {
-        if self.attempt_timeout.is_zero() {
+        if self.call_timeout.is_zero() {
             return Err(ConfigError { key: "call_timeout_ms", expected: "over 0" });
         }
         self.canary.as_ref().map_or(Ok(()), CanaryConfig::check)
+    }
+
+    /// After this long an attempt or a canary that was not settled will not be.
+    #[must_use]
+    pub fn place_timeout(&self) -> Duration {
+        self.call_timeout.saturating_mul(2)
     }
 }
 
@@ -87,7 +97,7 @@ pub struct Attempt {
 enum Gate {
     /// No repair of this episode has come back yet: one in flight.
     Unproven,
-    /// The last that came back had succeeded: any number in flight.
+    /// The last that came back had succeeded: any number in flight, while none is late.
     Proven,
     /// A repair failed; the canary may open the gate again.
     Shut,
@@ -124,9 +134,11 @@ pub struct Repair {
     phase: u32,
     /// A trial has been given out in this episode.
     tried_again: bool,
-    /// The one attempt in flight while the gate is unproven or on trial.
-    in_flight: Option<InFlight>,
+    /// The attempts of this phase that are out, in order.
+    in_flight: VecDeque<InFlight>,
     next_number: u64,
+    /// How long the last repair that landed took.
+    round_trip: Duration,
     canary: Canary,
 }
 
@@ -140,8 +152,9 @@ impl Repair {
             gate: Gate::Unproven,
             phase: 0,
             tried_again: false,
-            in_flight: None,
+            in_flight: VecDeque::new(),
             next_number: 0,
+            round_trip: Duration::ZERO,
             canary: Canary::default(),
         }
     }
@@ -149,12 +162,15 @@ impl Repair {
     /// A write found the circuit not closed and got no probe: may it go past the breaker?
     pub fn on_write(&mut self, now: Moment, circuit: Circuit) -> Option<Attempt> {
         self.follow(circuit);
+        let bound = self.config.place_timeout();
+        while self.in_flight.front().is_some_and(|one| now.since(one.granted) >= bound) {
+            self.in_flight.pop_front();
+        }
+        let deadline = self.config.call_timeout;
+        let patience = self.round_trip.saturating_mul(4).clamp(deadline / 10, deadline / 2);
         let free = match self.gate {
-            Gate::Proven => true,
-            Gate::Unproven | Gate::Trial => {
-                let bound = self.config.attempt_timeout;
-                self.in_flight.is_none_or(|one| now.since(one.granted) >= bound)
-            }
+            Gate::Proven => self.in_flight.front().is_none_or(|f| now.since(f.granted) < patience),
+            Gate::Unproven | Gate::Trial => self.in_flight.is_empty(),
             Gate::Shut | Gate::ShutForGood => false,
         };
         if !free || circuit.state == State::Closed {
@@ -162,10 +178,8 @@ impl Repair {
         }
         self.next_number += 1;
         let number = self.next_number;
-        if self.gate != Gate::Proven {
-            self.in_flight = Some(InFlight { number, granted: now });
-            self.tried_again |= self.gate == Gate::Trial;
-        }
+        self.in_flight.push_back(InFlight { number, granted: now });
+        self.tried_again |= self.gate == Gate::Trial;
         self.check_invariants();
         Some(Attempt { generation: self.generation, phase: self.phase, number })
     }
@@ -176,14 +190,25 @@ impl Repair {
     /// One whose caller went away keeps its place until the bound: its command may still be owed,
     /// and the next would wait behind it.
     #[expect(clippy::needless_pass_by_value, reason = "an attempt is settled once")]
-    pub fn settle(&mut self, circuit: Circuit, attempt: Attempt, outcome: Outcome) -> GateChange {
+    pub fn settle(
+        &mut self,
+        now: Moment,
+        circuit: Circuit,
+        attempt: Attempt,
+        outcome: Outcome,
+    ) -> GateChange {
         self.follow(circuit);
         if attempt.generation != self.generation || attempt.phase != self.phase {
             return GateChange::None;
         }
-        let is_the_one = self.in_flight.is_some_and(|one| one.number == attempt.number);
-        if is_the_one && outcome != Outcome::Cancelled {
-            self.in_flight = None;
+        let at = self.in_flight.binary_search_by_key(&attempt.number, |one| one.number);
+        if let Ok(at) = at
+            && outcome != Outcome::Cancelled
+        {
+            let one = self.in_flight.remove(at);
+            if !outcome.is_failure() && !outcome.is_nothing() {
+                self.round_trip = one.map_or(Duration::ZERO, |one| now.since(one.granted));
+            }
         }
         let change = if outcome.is_failure() {
             self.shut(if self.tried_again { Gate::ShutForGood } else { Gate::Shut });
@@ -192,7 +217,6 @@ impl Repair {
             GateChange::None
         } else {
             self.gate = Gate::Proven;
-            self.in_flight = None;
             GateChange::Proven
         };
         self.check_invariants();
@@ -203,7 +227,7 @@ impl Repair {
     pub fn on_canary_due(&mut self, now: Moment, circuit: Circuit) -> Option<CanaryPermit> {
         self.follow(circuit);
         let config = self.config.canary.filter(|_| circuit.state == State::Open)?;
-        self.canary.start(now, &config, self.config.attempt_timeout, self.generation)
+        self.canary.start(now, &config, self.config.place_timeout(), self.generation)
     }
 
     /// A canary has come back: `good` if what it wrote was read back in time. True when enough
@@ -228,7 +252,7 @@ impl Repair {
         match self.gate {
             Gate::Shut if good => self.shut(Gate::Trial),
             // Nobody has paid for the trial yet, and nobody should for a store that is gone again.
-            Gate::Trial if !good && self.in_flight.is_none() => self.shut(Gate::Shut),
+            Gate::Trial if !good && self.in_flight.is_empty() => self.shut(Gate::Shut),
             _ => {}
         }
         self.check_invariants();
@@ -249,7 +273,7 @@ impl Repair {
     pub fn next_wake(&mut self, circuit: Circuit) -> Option<Moment> {
         self.follow(circuit);
         self.config.canary.filter(|_| circuit.state == State::Open)?;
-        Some(self.canary.next_wake(self.config.attempt_timeout))
+        Some(self.canary.next_wake(self.config.place_timeout()))
     }
 
     /// What the gate shows of itself.
@@ -291,7 +315,7 @@ impl Repair {
     fn shut(&mut self, gate: Gate) {
         self.gate = gate;
         self.phase = self.phase.wrapping_add(1);
-        self.in_flight = None;
+        self.in_flight.clear();
     }
 
     /// Holds in every state; debug builds ask after every event.
@@ -299,8 +323,10 @@ impl Repair {
         if !cfg!(debug_assertions) {
             return;
         }
-        if !matches!(self.gate, Gate::Unproven | Gate::Trial) {
-            assert!(self.in_flight.is_none(), "only an unproven gate counts what is in flight");
+        match self.gate {
+            Gate::Unproven | Gate::Trial => assert!(self.in_flight.len() <= 1, "one in flight"),
+            Gate::Shut | Gate::ShutForGood => assert!(self.in_flight.is_empty(), "none counts"),
+            Gate::Proven => {}
         }
         if matches!(self.gate, Gate::Trial | Gate::ShutForGood) {
             assert!(self.config.canary.is_some() || self.tried_again, "only a canary re-opens");
