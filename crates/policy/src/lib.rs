@@ -10,10 +10,14 @@
 
 pub mod backoff;
 pub mod breaker;
+pub mod budget;
 pub mod deadline;
+pub mod digest;
 pub mod drain_rate;
+pub mod endpoints;
 pub mod failure;
 pub mod guard;
+pub mod hedge;
 pub mod jitter;
 pub mod journal;
 pub mod moment;

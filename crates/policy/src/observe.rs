@@ -3,6 +3,10 @@
 //! Invariant: crates below the gateway report facts here and never log or count for Prometheus
 //! themselves. An observer must not block and must not call back into the reporter.
 
+mod call;
+
+pub use call::CallEvent;
+
 use std::time::Duration;
 
 /// Why a worker process was ended by the pool.
@@ -142,6 +146,15 @@ pub enum Event<'a> {
     ReloadAbandoned {
         /// Why.
         error: &'a str,
+    },
+    /// Something about a call to an upstream.
+    Call {
+        /// The upstream's name.
+        upstream: &'a str,
+        /// The trace of the request that the call belongs to.
+        trace: &'a str,
+        /// What happened.
+        event: CallEvent<'a>,
     },
 }
 
