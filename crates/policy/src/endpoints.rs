@@ -8,7 +8,9 @@
 //!   half-open probe;
 //! - no hedge and no retry goes to an endpoint before the time it asked for with Retry-After.
 
+use crate::breaker::{Admission, Breaker, Outcome, Permit, State as Circuit};
 use crate::moment::Moment;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// When an endpoint is passed over.
@@ -18,18 +20,6 @@ pub struct DemoteConfig {
     pub after: u32,
     /// For so long.
     pub cooldown: Duration,
-}
-
-/// What an endpoint's breaker says of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Health {
-    /// It is called.
-    #[default]
-    Closed,
-    /// It is being tried out: a call to it is a probe.
-    HalfOpen,
-    /// It is not called.
-    Open,
 }
 
 /// The number of an endpoint, from 0 in the order of the configuration.
@@ -63,6 +53,8 @@ impl Role {
 pub struct Endpoints {
     demote: DemoteConfig,
     list: Vec<State>,
+    /// One for each endpoint, or none at all.
+    breakers: Vec<Arc<Breaker>>,
     /// Where the search starts, so that equals take turns.
     turn: usize,
 }
@@ -73,7 +65,6 @@ struct State {
     hedged_in_row: u32,
     demoted_until: Option<Moment>,
     rests_until: Option<Moment>,
-    health: Health,
 }
 
 /// What an endpoint shows of itself.
@@ -87,15 +78,24 @@ pub struct EndpointSnapshot {
     pub demoted_until: Option<Moment>,
     /// No hedge and no retry before then.
     pub rests_until: Option<Moment>,
-    /// What its breaker says.
-    pub health: Health,
 }
 
 impl Endpoints {
     /// `count` endpoints, at least one.
     #[must_use]
     pub fn new(count: usize, demote: DemoteConfig) -> Endpoints {
-        Endpoints { demote, list: vec![State::default(); count.max(1)], turn: 0 }
+        Endpoints {
+            demote,
+            list: vec![State::default(); count.max(1)],
+            breakers: Vec::new(),
+            turn: 0,
+        }
+    }
+
+    /// Puts a breaker in front of each endpoint, in order.
+    pub fn guard_with(&mut self, breakers: Vec<Arc<Breaker>>) {
+        debug_assert_eq!(breakers.len(), self.list.len(), "one each");
+        self.breakers = breakers;
     }
 
     /// How many there are.
@@ -106,29 +106,86 @@ impl Endpoints {
     }
 
     /// The endpoint for an attempt of a key that already has attempts at `used`; it counts as
-    /// pending from now on. `None` when there is no place to go.
-    pub fn pick(&mut self, now: Moment, role: Role, used: &[Endpoint]) -> Option<Endpoint> {
+    /// pending from now on. With it the breaker's permit, to be settled by [`Endpoints::settle`].
+    /// `None` when there is no place to go.
+    pub fn pick(
+        &mut self,
+        now: Moment,
+        role: Role,
+        used: &[Endpoint],
+    ) -> Option<(Endpoint, Option<Permit>)> {
         let count = self.list.len();
-        let order = (0..count).map(|step| (self.turn + step) % count);
-        let best = order
-            .filter(|&at| self.list[at].may_serve(now, role))
-            .min_by_key(|&at| self.list[at].rank(now, used.contains(&at)))?;
-        self.turn = (best + 1) % count;
-        self.list[best].pending += 1;
-        Some(best)
+        let mut refused = Vec::new();
+        loop {
+            let order = (0..count).map(|step| (self.turn + step) % count);
+            let open = order.filter(|at| self.list[*at].may_serve(now, role));
+            let left = open.filter(|at| !refused.contains(at));
+            let best = left.min_by_key(|&at| self.list[at].rank(now, used.contains(&at)))?;
+            let Some(permit) = self.admit(now, role, best) else {
+                refused.push(best);
+                continue;
+            };
+            self.turn = (best + 1) % count;
+            self.list[best].pending += 1;
+            return Some((best, permit));
+        }
     }
 
-    /// Whether [`Endpoints::pick`] would find a place now.
-    #[must_use]
-    pub fn has_room(&self, now: Moment, role: Role) -> bool {
-        self.list.iter().any(|state| state.may_serve(now, role))
+    /// The breaker's permit, if there is a breaker; `None` if it sheds.
+    fn admit(&self, now: Moment, role: Role, endpoint: Endpoint) -> Option<Option<Permit>> {
+        let Some(breaker) = self.breakers.get(endpoint) else { return Some(None) };
+        match role {
+            Role::Hedge => breaker.admit_if_closed().map(Some),
+            Role::Primary | Role::Retry => match breaker.admit(now) {
+                Admission::Admitted(permit) => Some(Some(permit)),
+                Admission::Shed(_) => None,
+            },
+        }
     }
 
-    /// From when on a retry has a place to go; `None`: never, as things stand.
+    /// Tells the breaker what became of an attempt.
+    pub fn settle(
+        &self,
+        now: Moment,
+        endpoint: Endpoint,
+        permit: Option<Permit>,
+        outcome: Outcome,
+    ) {
+        if let (Some(breaker), Some(permit)) = (self.breakers.get(endpoint), permit) {
+            breaker.settle(now, permit, outcome);
+        }
+    }
+
+    /// Whether [`Endpoints::pick`] would find a place for a twin now.
     #[must_use]
-    pub fn retry_from(&self, now: Moment) -> Option<Moment> {
-        let open = self.list.iter().filter(|state| state.health != Health::Open);
-        open.map(|state| state.rests_until.map_or(now, |until| until.max(now))).min()
+    pub fn has_room_for_twin(&self, now: Moment) -> bool {
+        let closed = |at: Endpoint| {
+            self.breakers.get(at).is_none_or(|breaker| breaker.state() == Circuit::Closed)
+        };
+        let places = self.list.iter().enumerate();
+        places.into_iter().any(|(at, state)| state.may_serve(now, Role::Hedge) && closed(at))
+    }
+
+    /// From when on a retry has a place to go.
+    #[must_use]
+    pub fn retry_from(&self, now: Moment) -> Moment {
+        let places = self.list.iter().enumerate();
+        let from = places.map(|(at, state)| {
+            let rests = state.rests_until.unwrap_or(now);
+            rests.max(self.shed_until(at).unwrap_or(now)).max(now)
+        });
+        from.min().unwrap_or(now)
+    }
+
+    /// When the first of the circuits that shed will let a call through.
+    #[must_use]
+    pub fn all_shed_until(&self, now: Moment) -> Moment {
+        (0..self.list.len()).filter_map(|at| self.shed_until(at)).min().unwrap_or(now).max(now)
+    }
+
+    fn shed_until(&self, endpoint: Endpoint) -> Option<Moment> {
+        let breaker = self.breakers.get(endpoint)?;
+        if breaker.state() == Circuit::Closed { None } else { breaker.next_wake() }
     }
 
     /// An attempt there has ended, however.
@@ -166,13 +223,6 @@ impl Endpoints {
         }
     }
 
-    /// Its breaker changed its mind.
-    pub fn on_health(&mut self, endpoint: Endpoint, health: Health) {
-        if let Some(state) = self.list.get_mut(endpoint) {
-            state.health = health;
-        }
-    }
-
     /// What there is to show, in order.
     #[must_use]
     pub fn snapshot(&self, now: Moment) -> Vec<EndpointSnapshot> {
@@ -181,7 +231,6 @@ impl Endpoints {
             hedged_in_row: state.hedged_in_row,
             demoted_until: state.demoted_until.filter(|until| *until > now),
             rests_until: state.rests_until.filter(|until| *until > now),
-            health: state.health,
         });
         shown.collect()
     }
@@ -199,95 +248,16 @@ impl State {
     fn may_serve(&self, now: Moment, role: Role) -> bool {
         match role {
             // The application's own call is its own decision; only a breaker sheds it.
-            Role::Primary => self.health != Health::Open,
-            Role::Hedge => self.health == Health::Closed && !self.rests(now),
-            Role::Retry => self.health != Health::Open && !self.rests(now),
+            Role::Primary => true,
+            Role::Hedge | Role::Retry => !self.rests(now),
         }
     }
 
-    /// The least wins. A probe is due as soon as its time has come, or it would never be made.
+    /// The least wins.
     fn rank(&self, now: Moment, used: bool) -> (bool, bool, bool, u32) {
         (used, self.rests(now), self.demoted(now), self.pending)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(seconds: u64) -> Moment {
-        Moment::from_millis(seconds * 1_000)
-    }
-
-    fn endpoints(count: usize) -> Endpoints {
-        Endpoints::new(count, DemoteConfig { after: 3, cooldown: Duration::from_secs(30) })
-    }
-
-    #[test]
-    fn the_least_pending_first_and_equals_take_turns() {
-        let mut e = endpoints(3);
-        let picked: Vec<_> = (0..4).map(|_| e.pick(at(0), Role::Primary, &[]).unwrap()).collect();
-        assert_eq!(picked, [0, 1, 2, 0]);
-        e.on_end(2);
-        assert_eq!(e.pick(at(0), Role::Primary, &[]), Some(2));
-    }
-
-    #[test]
-    fn a_twin_goes_elsewhere_even_to_a_demoted_place_and_home_only_if_there_is_none() {
-        let mut e = endpoints(2);
-        (0..3).for_each(|_| _ = e.on_quiet(at(0), 1));
-        assert_eq!(e.pick(at(1), Role::Hedge, &[0]), Some(1));
-        assert_eq!(endpoints(1).pick(at(1), Role::Hedge, &[0]), Some(0));
-    }
-
-    #[test]
-    fn a_twin_never_spends_a_probe_and_a_call_may() {
-        let mut e = endpoints(2);
-        e.on_health(1, Health::HalfOpen);
-        assert_eq!(e.pick(at(0), Role::Hedge, &[0]), Some(0), "home, over another connection");
-        assert_eq!(e.pick(at(0), Role::Primary, &[0]), Some(1));
-        e.on_health(0, Health::Open);
-        assert_eq!(e.pick(at(0), Role::Hedge, &[]), None);
-        e.on_health(1, Health::Open);
-        assert_eq!(e.pick(at(0), Role::Primary, &[]), None);
-        assert_eq!(e.retry_from(at(0)), None);
-    }
-
-    #[test]
-    fn case_38_three_in_a_row_are_demoted_for_the_cooldown() {
-        let mut e = endpoints(2);
-        assert!(!e.on_quiet(at(0), 0));
-        assert!(!e.on_quiet(at(1), 0));
-        e.on_prompt(0);
-        assert!(!e.on_quiet(at(2), 0), "the row was broken");
-        assert!(!e.on_quiet(at(3), 0));
-        assert!(e.on_quiet(at(4), 0));
-        for second in 5..34 {
-            let picked = e.pick(at(second), Role::Primary, &[]).unwrap();
-            assert_eq!(picked, 1, "second {second}");
-        }
-        assert_eq!(e.pick(at(34), Role::Primary, &[]), Some(0), "the cooldown is over");
-    }
-
-    #[test]
-    fn all_demoted_is_as_good_as_none() {
-        let mut e = endpoints(2);
-        (0..6).for_each(|n| _ = e.on_quiet(at(0), n % 2));
-        assert!(e.pick(at(1), Role::Primary, &[]).is_some());
-    }
-
-    #[test]
-    fn retry_after_binds_hedges_and_retries_and_is_avoided_by_calls() {
-        let mut e = endpoints(2);
-        e.on_retry_after(0, at(40));
-        e.on_retry_after(0, at(20));
-        assert_eq!(e.retry_from(at(10)), Some(at(10)));
-        (0..5).for_each(|_| assert_eq!(e.pick(at(10), Role::Primary, &[]), Some(1)));
-        e.on_retry_after(1, at(60));
-        assert_eq!(e.retry_from(at(10)), Some(at(40)));
-        assert_eq!(e.pick(at(39), Role::Retry, &[]), None);
-        assert_eq!(e.pick(at(39), Role::Hedge, &[]), None);
-        assert_eq!(e.pick(at(40), Role::Retry, &[0]), Some(0));
-        assert!(e.pick(at(39), Role::Primary, &[]).is_some());
-    }
-}
+mod tests;

@@ -101,7 +101,10 @@ pub enum Verdict {
     /// The deadline, or the limit over all attempts, has passed.
     TimedOut,
     /// Every endpoint is shed by its breaker: nothing was sent.
-    Shed,
+    Shed {
+        /// When the first of them lets a call through again.
+        until: Moment,
+    },
     /// The caller went away.
     Abandoned,
 }
@@ -129,7 +132,8 @@ enum State {
 }
 
 /// The state machine. See the module's head.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Race {
     config: Arc<RaceConfig>,
     call: Call,

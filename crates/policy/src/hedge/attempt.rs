@@ -5,6 +5,7 @@
 
 use super::Fault;
 use super::config::{HedgeConfig, Progress, RaceConfig};
+use crate::breaker::{self, Permit};
 use crate::endpoints::{Endpoint, Role};
 use crate::moment::Moment;
 use std::time::Duration;
@@ -74,7 +75,7 @@ pub(super) enum Phase {
     Ended(Outcome),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) id: AttemptId,
     pub(super) role: Role,
@@ -91,6 +92,8 @@ pub(super) struct Attempt {
     /// It has gone quiet, and that was counted.
     pub(super) quiet: bool,
     pub(super) phase: Phase,
+    /// What the endpoint's breaker gave it; settled as soon as it is known how the endpoint did.
+    pub(super) permit: Option<Permit>,
     /// What it broke with.
     pub(super) fault: Option<Fault>,
     pub(super) ended: Option<Moment>,
@@ -111,8 +114,23 @@ impl Attempt {
             flowed: None,
             quiet: false,
             phase: Phase::Running,
+            permit: None,
             fault: None,
             ended: None,
+        }
+    }
+
+    /// What the endpoint's breaker is told: a loser, or one that nobody waited for, is nothing; a
+    /// status below 500 shows that the endpoint works.
+    pub(super) fn verdict(&self, outcome: Outcome, cut: Option<Cut>) -> breaker::Outcome {
+        match (outcome, self.fault, self.status) {
+            (Outcome::Won, ..) => breaker::Outcome::Ok,
+            (Outcome::Abandoned, ..) if cut == Some(Cut::Deadline) => breaker::Outcome::Timeout,
+            (Outcome::Lost | Outcome::Abandoned, ..) => breaker::Outcome::Cancelled,
+            (Outcome::Failed, Some(Fault::TimedOut(_)), _) => breaker::Outcome::Timeout,
+            (Outcome::Failed, Some(_), _) => breaker::Outcome::Connection,
+            (Outcome::Failed, None, Some(status)) if status < 500 => breaker::Outcome::Ok,
+            (Outcome::Failed, None, _) => breaker::Outcome::ServerError,
         }
     }
 
@@ -184,5 +202,14 @@ impl Attempt {
             idle.map(|(limit, since)| (since + limit, Cut::IdleTimeout)),
         ];
         limits.into_iter().flatten().min_by_key(|(at, _)| *at)
+    }
+}
+
+/// Tests branch whole worlds, and have no breakers in them.
+#[cfg(test)]
+impl Clone for Attempt {
+    fn clone(&self) -> Attempt {
+        assert!(self.permit.is_none(), "a permit is settled once");
+        Attempt { permit: None, ..*self }
     }
 }

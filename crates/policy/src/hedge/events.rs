@@ -42,6 +42,8 @@ impl Race {
         if !accepted {
             it.phase = Phase::Refused { whole: false };
             let took = now.since(it.started);
+            let verdict = it.verdict(Outcome::Failed, None);
+            upstream.endpoints.settle(now, it.endpoint, it.permit.take(), verdict);
             if it.role == Role::Hedge {
                 upstream.counters.hedge_outcomes[Outcome::Failed as usize] += 1;
             }
@@ -101,12 +103,12 @@ impl Race {
         match (self.state, attempt.phase) {
             (State::Racing, Phase::Running) => {
                 self.win(now, upstream, id);
-                self.end(now, upstream, id, Outcome::Won);
+                self.end(now, upstream, id, Outcome::Won, None);
                 self.state = State::Over;
             }
             (State::Committed(committed), _) if committed == id => {
                 let outcome = if attempt.accepted { Outcome::Won } else { Outcome::Failed };
-                self.end(now, upstream, id, outcome);
+                self.end(now, upstream, id, outcome, None);
                 self.state = State::Over;
             }
             (_, Phase::Refused { .. }) => {
@@ -125,7 +127,7 @@ impl Race {
         let Some(attempt) = self.attempts.get(id.index()).filter(|a| a.is_open()) else { return };
         let phase = attempt.phase;
         self.attempts[id.index()].fault = Some(fault);
-        self.end(now, upstream, id, Outcome::Failed);
+        self.end(now, upstream, id, Outcome::Failed, None);
         match (self.state, phase) {
             (State::Racing, Phase::Running) => self.after_failure(now, upstream, id),
             (State::Committed(committed), _) if committed == id => self.state = State::Over,
@@ -150,7 +152,7 @@ impl Race {
                 self.actions.push_back(Action::Cancel { attempt, cut: Cut::Abandoned });
                 let won = self.attempts[attempt.index()].accepted;
                 let outcome = if won { Outcome::Won } else { Outcome::Failed };
-                self.end(now, upstream, attempt, outcome);
+                self.end(now, upstream, attempt, outcome, Some(Cut::Abandoned));
                 self.state = State::Over;
             }
             State::Over => {}
@@ -169,8 +171,10 @@ impl Race {
 
     /// The attempt is the key's answer; the others are cancelled and not waited for.
     fn win(&mut self, now: Moment, upstream: &mut Upstream, id: AttemptId) {
-        let attempt = &self.attempts[id.index()];
+        let attempt = &mut self.attempts[id.index()];
         let took = now.since(attempt.started);
+        let verdict = attempt.verdict(Outcome::Won, None);
+        upstream.endpoints.settle(now, attempt.endpoint, attempt.permit.take(), verdict);
         if !attempt.quiet {
             upstream.endpoints.on_prompt(attempt.endpoint);
         }
@@ -227,12 +231,15 @@ impl Race {
         upstream: &mut Upstream,
         id: AttemptId,
         outcome: Outcome,
+        cut: Option<Cut>,
     ) {
         let attempt = &mut self.attempts[id.index()];
         debug_assert!(attempt.is_open(), "an attempt ends once");
         let refused = matches!(attempt.phase, Phase::Refused { .. });
         attempt.phase = Phase::Ended(outcome);
         attempt.ended = Some(now);
+        let verdict = attempt.verdict(outcome, cut);
+        upstream.endpoints.settle(now, attempt.endpoint, attempt.permit.take(), verdict);
         upstream.endpoints.on_end(attempt.endpoint);
         if outcome != Outcome::Won && !refused {
             upstream.sample(now, Sample::Censored(now.since(attempt.started)));

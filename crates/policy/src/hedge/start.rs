@@ -8,6 +8,7 @@ use super::config::{Call, HedgeMode, Replay};
 use super::upstream::{self, Upstream};
 use super::{Action, Fault, Race, State, Verdict};
 use crate::backoff::{Backoff, BackoffConfig};
+use crate::breaker::Permit;
 use crate::endpoints::{Endpoint, Role};
 use crate::jitter::Jitter;
 use crate::moment::Moment;
@@ -104,14 +105,15 @@ impl Race {
             call,
         };
         match upstream.endpoints.pick(now, Role::Primary, &[]) {
-            Some(endpoint) => {
+            Some(place) => {
                 upstream.budget.on_call(now, race.window());
-                race.start(now, upstream, Role::Primary, endpoint);
+                race.start(now, upstream, Role::Primary, place);
             }
             None => {
                 upstream.counters.shed += 1;
                 race.state = State::Over;
-                race.settle(Verdict::Shed);
+                let until = upstream.endpoints.all_shed_until(now);
+                race.settle(Verdict::Shed { until });
             }
         }
         race.check_invariants();
@@ -122,9 +124,17 @@ impl Race {
         upstream::window(self.config.hedge.as_ref(), self.after)
     }
 
-    fn start(&mut self, now: Moment, upstream: &mut Upstream, role: Role, endpoint: Endpoint) {
+    fn start(
+        &mut self,
+        now: Moment,
+        upstream: &mut Upstream,
+        role: Role,
+        (endpoint, permit): (Endpoint, Option<Permit>),
+    ) {
         let attempt = AttemptId(self.attempts.len() as u32);
-        self.attempts.push(Attempt::new(attempt, role, endpoint, now));
+        let mut started = Attempt::new(attempt, role, endpoint, now);
+        started.permit = permit;
+        self.attempts.push(started);
         upstream.on_start(role);
         self.actions.push_back(Action::Start { attempt, role, endpoint });
     }
@@ -187,7 +197,7 @@ impl Race {
     }
 
     fn start_twin(&mut self, now: Moment, upstream: &mut Upstream) -> Result<(), Reason> {
-        if !upstream.endpoints.has_room(now, Role::Hedge) {
+        if !upstream.endpoints.has_room_for_twin(now) {
             return Err(Reason::Endpoint);
         }
         let cap = self.call.cap.clone();
@@ -199,13 +209,13 @@ impl Race {
             return Err(Reason::Budget);
         }
         let used = self.used();
-        let endpoint = upstream.endpoints.pick(now, Role::Hedge, &used).ok_or(Reason::Endpoint)?;
+        let place = upstream.endpoints.pick(now, Role::Hedge, &used).ok_or(Reason::Endpoint)?;
         self.hedges += 1;
         self.last_twin = Some(now);
         let after = now.since(self.started);
         self.hedged_after.get_or_insert(after);
         self.actions.push_back(Action::Hedged { after });
-        self.start(now, upstream, Role::Hedge, endpoint);
+        self.start(now, upstream, Role::Hedge, place);
         Ok(())
     }
 
@@ -232,7 +242,7 @@ impl Race {
         if self.retries >= retry.max || !worth || !safe || self.call.body == Replay::Lost {
             return false;
         }
-        let Some(open) = upstream.endpoints.retry_from(now) else { return false };
+        let open = upstream.endpoints.retry_from(now);
         let pause = self.backoff.on_failure(Duration::ZERO, self.jitter.ratio());
         let at = (now + pause).max(open);
         if at >= self.until || !upstream.budget.try_spend(now, self.window()) {
@@ -249,9 +259,9 @@ impl Race {
         self.retry_at = None;
         let used: Vec<Endpoint> = self.attempts.last().map(|a| a.endpoint).into_iter().collect();
         match upstream.endpoints.pick(now, Role::Retry, &used) {
-            Some(endpoint) => {
+            Some(place) => {
                 self.muted = false;
-                self.start(now, upstream, Role::Retry, endpoint);
+                self.start(now, upstream, Role::Retry, place);
             }
             None => {
                 self.retries -= 1;

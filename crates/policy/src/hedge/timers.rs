@@ -54,7 +54,7 @@ impl Race {
     fn out_of_time(&mut self, now: Moment, upstream: &mut Upstream, id: AttemptId, cut: Cut) {
         self.actions.push_back(Action::Cancel { attempt: id, cut });
         self.attempts[id.index()].fault = Some(Fault::TimedOut(cut));
-        self.end(now, upstream, id, Outcome::Failed);
+        self.end(now, upstream, id, Outcome::Failed, Some(cut));
         match self.state {
             State::Racing => self.after_failure(now, upstream, id),
             State::Committed(_) | State::Over => self.state = State::Over,
@@ -69,7 +69,7 @@ impl Race {
             }
             State::Committed(id) => {
                 self.actions.push_back(Action::Cancel { attempt: id, cut: Cut::Deadline });
-                self.end(now, upstream, id, Outcome::Failed);
+                self.end(now, upstream, id, Outcome::Failed, Some(Cut::Deadline));
                 self.state = State::Over;
             }
             State::Over => {}
@@ -109,7 +109,7 @@ impl Race {
             }
             let outcome = if attempt.phase == Phase::Running { outcome } else { Outcome::Failed };
             self.actions.push_back(Action::Cancel { attempt: id, cut });
-            self.end(now, upstream, id, outcome);
+            self.end(now, upstream, id, outcome, Some(cut));
         }
     }
 }

@@ -58,7 +58,7 @@ pub struct Upstream {
     pub(super) config: UpstreamConfig,
     pub(super) budget: Budget,
     pub(super) digest: Digest,
-    /// The endpoints; the driver tells it what their breakers say.
+    /// The endpoints.
     pub endpoints: Endpoints,
     pub(super) counters: Counters,
     samples: u64,

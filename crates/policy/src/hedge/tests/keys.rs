@@ -1,6 +1,7 @@
 //! Cases 19–22, 26–30, 37, 38, 42, 44: which keys get a twin, batches, learning, endpoints.
 
 use super::scene::*;
+use crate::breaker::{Breaker, BreakerConfig, BreakerSettings, State as Circuit};
 use crate::digest::{Quantile, Sample};
 use crate::hedge::*;
 use crate::moment::Moment;
@@ -226,4 +227,43 @@ fn case_44_the_report_names_every_attempt() {
     assert_eq!((primary.role, primary.start, primary.end), (Role::Primary, s(0), Some(s(160))));
     assert_eq!((hedge.role, hedge.start, hedge.end), (Role::Hedge, s(100), Some(s(160))));
     assert_eq!((hedge.first_data, hedge.status), (Some(s(160)), Some(200)));
+}
+
+/// Two endpoints behind breakers that open after twenty failures out of twenty.
+fn guarded(race: RaceConfig) -> (Upstream, Vec<Arc<Breaker>>) {
+    let settings = BreakerSettings { failure_ratio: 1.0, ..BreakerSettings::default() };
+    let config = BreakerConfig::new(settings).unwrap();
+    let breakers: Vec<_> = (0..2).map(|_| Arc::new(Breaker::new(config, at(0)))).collect();
+    let mut up = upstream(race, 2, (1.0, 100));
+    up.endpoints.guard_with(breakers.clone());
+    (up, breakers)
+}
+
+#[test]
+fn endpoints_that_fail_are_shed_and_a_key_without_any_is_refused_at_once() {
+    let (mut up, breakers) = guarded(rules(hedge()));
+    for _ in 0..40 {
+        let mut key = Key::new(at(1), &mut up, Call::default(), &[answers(503, 0)]);
+        key.step(at(1), &mut up);
+    }
+    assert!(breakers.iter().all(|b| b.state() == Circuit::Open));
+    let key = Key::new(at(2), &mut up, Call::default(), &[]);
+    assert_eq!(key.failed(), (2, Verdict::Shed { until: at(31) }));
+    assert_eq!((key.starts.len(), up.counters.shed), (0, 1));
+}
+
+#[test]
+fn losers_and_leavers_and_refusals_of_the_request_say_nothing_against_an_endpoint() {
+    let (mut up, breakers) = guarded(rules(hedge()));
+    for _ in 0..40 {
+        // The original stalls and loses; then a caller leaves; then a 404.
+        let mut key = Key::new(at(0), &mut up, Call::default(), &[silent(), ok(1)]);
+        key.step(at(100), &mut up);
+        key.step(at(101), &mut up);
+        assert_eq!(key.won(), (101, 1));
+        let mut key = Key::new(at(101), &mut up, Call::default(), &[silent()]);
+        key.cancel(at(101), &mut up);
+        Key::new(at(101), &mut up, Call::default(), &[answers(404, 0)]).step(at(101), &mut up);
+    }
+    assert!(breakers.iter().all(|b| b.state() == Circuit::Closed));
 }
