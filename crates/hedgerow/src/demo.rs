@@ -10,10 +10,12 @@ use std::process::ExitCode;
 /// Ports between clients and operators.
 const ADMIN_OFFSET: u16 = 1000;
 
-/// Serves the demo on `port`, its admin listener on `port` plus 1000.
+/// Serves the demo on `port`, its admin listener on `port` plus 1000. With port 0 the system gives
+/// both.
 #[must_use]
 pub fn run(port: u16) -> ExitCode {
-    let Some(admin) = port.checked_add(ADMIN_OFFSET) else {
+    let offset = if port == 0 { 0 } else { ADMIN_OFFSET };
+    let Some(admin) = port.checked_add(offset) else {
         eprintln!("hedgerow: the port must be at most {}", u16::MAX - ADMIN_OFFSET);
         return ExitCode::from(2);
     };
@@ -65,7 +67,8 @@ Open that page in a browser, or type:
     curl -i http://{server}/plan                    502 unsupported_transport: plans come later
     head -c 2000000 /dev/zero | curl -i --data-binary @- http://{server}/echo
                                                     413 request_too_large
-    curl -i -H 'content-length: x' http://{server}/ 400: refused before there is a request
+    curl -i -H 'content-length: x' http://{server}/
+                                                    400: refused before there is a request
 
   Two busy workers, two places in the queue, and everybody else
     for i in 1 2 3 4 5 6; do curl -s -o /dev/null -w '%{{http_code}} %header{{x-vhttpd-error-class}}\\n' \\

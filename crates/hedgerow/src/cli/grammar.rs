@@ -48,7 +48,7 @@ pub(super) fn grammar(arguments: &[OsString]) -> Clap {
                 flag("port", "Port for clients; the admin page has this plus 1000")
                     .default_value("8080")
                     // The admin port must exist too.
-                    .value_parser(value_parser!(u16).range(1..=64535)),
+                    .value_parser(value_parser!(u16).range(..=64535)),
             ),
         )
         .subcommand(plan())

@@ -5,6 +5,8 @@
 mod admin;
 // What two readers could understand in two ways never reaches a worker.
 mod ambiguous;
+// The other commands: `demo`, `conform`, `check`.
+mod commands;
 // The client of everybody, for HTTP/2 and TLS.
 mod curl;
 // What every failure looks like.
@@ -15,8 +17,10 @@ mod exchange;
 mod lifecycle;
 // Clients that send too much, too little or too slowly.
 mod limits;
-// Real applications on php-cli.
+// What PHP applications may return, throw and do.
 mod php;
+// Bytes to PHP and back.
+mod php_bodies;
 // Who waits for a worker, how long, and who does not.
 mod queue;
 // What is written down, of every request, once.
