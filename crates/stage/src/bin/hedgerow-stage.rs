@@ -1,4 +1,5 @@
 //! `hedgerow-stage worker --socket PATH [flags]`: the scripted worker as a program.
+#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
