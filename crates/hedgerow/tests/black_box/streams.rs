@@ -7,6 +7,7 @@ use crate::server::Server;
 #[test]
 fn case_38_a_first_chunk_is_seen_while_the_worker_still_works_on_the_second() {
     let server = Server::start("worker.pool_size = 2");
+    server.wait_workers(2);
     for path in ["/stream/text?n=2&ms=15000", "/stream/sse?n=2&ms=15000"] {
         let mut client = server.begin(path);
         let head = String::from_utf8(client.up_to(b"\r\n\r\n")).unwrap();
