@@ -37,6 +37,8 @@ const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 /// Answer bytes that HTTP/2 takes ahead of the client.
 const SEND_BUFFER: usize = 64 << 10;
+/// How long a connection that was accepted within a drain may take to begin its one request.
+const LAST: Duration = Duration::from_secs(1);
 /// How long a close lingers for a client that is still sending.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -98,8 +100,15 @@ pub(crate) async fn serve<T: Transport>(
     loop {
         if first.is_empty() && spoken != Spoken::Http2 {
             let looked = look(&mut io, spoken == Spoken::Either);
+            let clock = service.shared().clock;
+            let limit = match *phase.borrow() {
+                Phase::Serving => pulse.idle_until(),
+                _ => pulse.idle_until().min(clock.now() + LAST),
+            };
+            // What has come is looked at before the phase: it must not be lost to a drain.
             let looked = tokio::select! {
-                looked = service.shared().clock.until(pulse.idle_until(), looked) => looked,
+                biased;
+                looked = clock.until(limit, looked) => looked,
                 _ = phase.changed() => return,
             };
             match looked {
@@ -149,6 +158,7 @@ async fn serve_http1<T: Transport>(
     builder.header_read_timeout(None);
     builder.max_header_size(MAX_HEAD);
     builder.max_buf_size(MAX_HEAD);
+    builder.keep_alive(*phase.borrow() == Phase::Serving);
     let answering = service.clone();
     let answer = hyper::service::service_fn(move |request| answering.clone().call(request));
     let mut connection = builder.serve_connection(TokioIo::new(io), answer);
@@ -208,9 +218,12 @@ async fn serve_http2<T: Transport>(
         .keep_alive_interval(Duration::from_secs(20))
         .keep_alive_timeout(Duration::from_secs(20));
     let answer = hyper::service::service_fn(move |request| service.clone().call(request));
-    let connection = builder.serve_connection(TokioIo::new(io), answer);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(io), answer));
     let graceful = |c: Pin<&mut http2::Connection<_, _, _>>| c.graceful_shutdown();
-    drive(pin!(connection), graceful, &shared, &pulse, &mut phase).await;
+    if *phase.borrow() != Phase::Serving {
+        graceful(connection.as_mut());
+    }
+    drive(connection, graceful, &shared, &pulse, &mut phase).await;
 }
 
 /// Polls a connection until it ends, a wait was too long, or the drain is over. One timer for

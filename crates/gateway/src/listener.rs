@@ -1,7 +1,8 @@
 //! Accepts connections.
 //!
 //! Invariant: at most `max_connections` are open; those beyond wait in the kernel's backlog rather
-//! than be accepted and dropped. Once a drain has begun nothing is accepted, and the address is free.
+//! than be accepted and dropped. Once a drain has begun nothing new is accepted, and the address is
+//! free.
 
 use crate::connection::{self, Spoken};
 use crate::serve::{Phase, Shared};
@@ -28,12 +29,15 @@ pub(crate) fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Accepts until the phase changes.
+/// Accepts until the phase changes, and then what the kernel had taken in before: those clients
+/// have been told that they are connected. `_accepting` is dropped when that is done.
 pub(crate) async fn run(
     shared: Arc<Shared>,
     listener: TcpListener,
     mut phase: watch::Receiver<Phase>,
+    _accepting: watch::Sender<()>,
 ) {
+    let mut serving = true;
     loop {
         let next = async {
             // The semaphore is never closed; if it were, there would be nothing left to accept for.
@@ -42,8 +46,14 @@ pub(crate) async fn run(
         };
         let accepted = tokio::select! {
             biased;
-            _ = phase.changed() => return,
+            _ = phase.changed(), if serving => {
+                serving = false;
+                // Once around, so that the listener hears what has come by now.
+                tokio::task::yield_now().await;
+                continue;
+            }
             accepted = next => accepted,
+            () = std::future::ready(()), if !serving => None,
         };
         match accepted {
             None => return,
@@ -52,6 +62,7 @@ pub(crate) async fn run(
                 tokio::spawn(welcome(shared, tcp, addr, phase, permit));
             }
             Some((_, Err(error))) if is_the_clients(&error) => {}
+            Some((_, Err(_))) if !serving => return,
             // Out of descriptors or memory: what is open goes on, and its end makes room.
             Some((_, Err(_))) => {
                 shared.clock.sleep_until(shared.clock.now() + Duration::from_millis(50)).await;

@@ -93,6 +93,8 @@ impl Shared {
 pub struct Gateway {
     shared: Arc<Shared>,
     phase: watch::Sender<Phase>,
+    /// Closed once nothing is accepted any more.
+    accepted: watch::Receiver<()>,
     local_addr: SocketAddr,
     permits: u32,
 }
@@ -126,8 +128,9 @@ impl Gateway {
             connections: Arc::new(Semaphore::new(permits as usize)),
         });
         let (phase, phases) = watch::channel(Phase::Serving);
-        tokio::spawn(listener::run(Arc::clone(&shared), listener, phases));
-        Ok(Gateway { shared, phase, local_addr, permits })
+        let (accepting, accepted) = watch::channel(());
+        tokio::spawn(listener::run(Arc::clone(&shared), listener, phases, accepting));
+        Ok(Gateway { shared, phase, accepted, local_addr, permits })
     }
 
     /// Whether these settings could be put in force: the certificate loads, the prefix is a name.
@@ -161,6 +164,9 @@ impl Gateway {
     pub async fn drain(&self) -> bool {
         let within = self.shared.live().settings.drain;
         self.phase.send_replace(Phase::Draining);
+        // Waiting for all connections takes every permit that is free, so what is still to be
+        // accepted comes first.
+        let _ = self.accepted.clone().changed().await;
         if self.all_closed(within).await {
             return true;
         }

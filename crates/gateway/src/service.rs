@@ -169,7 +169,7 @@ impl Inner {
         let way = route::find(settings, &parts.method, host, parts.uri.path());
         if let Target::Unsupported(what) = way.to {
             let message = format!("the route leads to {what}, which is not served yet");
-            return Err(Failure::new(Class::UnsupportedTransport, At::Gateway, message));
+            return Err(Failure::new(Class::NotFound, At::Gateway, message));
         }
         let reader = Reader {
             memory: Arc::clone(&self.shared.memory),

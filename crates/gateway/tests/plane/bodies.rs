@@ -173,5 +173,6 @@ async fn a_route_has_bounds_of_its_own() {
     assert_eq!(status(&plane.raw(ask("/up/x")).await), 413);
     assert_eq!(status(&plane.raw(ask("/down")).await), 200);
     let unserved = plane.get("/files").await;
-    assert_eq!(header(&unserved, "x-vhttpd-error-class"), Some("unsupported_transport"));
+    assert_eq!(status(&unserved), 404);
+    assert_eq!(header(&unserved, "x-vhttpd-error-class"), Some("not_found"));
 }

@@ -51,3 +51,18 @@ async fn a_stream_may_finish_within_the_drain() {
     assert!(client.rest().await.ends_with("0\r\n\r\n"));
     assert!(draining.await.unwrap());
 }
+
+#[tokio::test]
+async fn what_the_kernel_had_taken_in_is_served() {
+    let plane = Plane::start().await;
+    // Connected without giving way, so that nothing is accepted before the drain begins.
+    let mut early = std::net::TcpStream::connect(plane.addr).unwrap();
+    std::io::Write::write_all(&mut early, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    let idle = std::net::TcpStream::connect(plane.addr).unwrap();
+    assert!(plane.gateway.drain().await);
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut early, &mut answer).unwrap();
+    assert_eq!(status(&answer), 200);
+    assert!(answer.contains("connection: close\r\n"), "{answer}");
+    drop(idle);
+}

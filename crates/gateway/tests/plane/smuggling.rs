@@ -126,3 +126,101 @@ async fn what_is_odd_and_allowed() {
         assert!(["/a", "*"].contains(&seen[before].0.path.as_str()), "{what}");
     }
 }
+
+/// Headers of HTTP/2 that an HTTP/1 reader behind us would understand otherwise (RFC 9113, 8.2 and
+/// 8.3), written by hand since no library sends them.
+#[tokio::test]
+async fn http2_heads_that_would_change_their_meaning() {
+    type Fields = &'static [(&'static str, &'static str)];
+    let table: &[(&str, Fields)] = &[
+        ("a transfer coding", &[("transfer-encoding", "chunked")]),
+        ("a connection header", &[("connection", "close")]),
+        ("an upgrade", &[("upgrade", "h2c")]),
+        ("an upper-case name", &[("X-Y", "1")]),
+        ("a line end in a value", &[("x-y", "1\r\nx-evil: 1")]),
+        ("a line end in a name", &[("x-y\r\nx-evil", "1")]),
+        ("a colon in a name", &[("x:y", "1")]),
+        ("a NUL in a value", &[("x-y", "\0")]),
+        ("a second path", &[(":path", "/b")]),
+        ("an unknown pseudo header", &[(":x", "1")]),
+        ("a pseudo header behind others", &[("x-y", "1"), (":authority", "b")]),
+        ("two lengths", &[("content-length", "0"), ("content-length", "1")]),
+        ("a length without its body", &[("content-length", "5")]),
+        ("an odd length", &[("content-length", "+0")]),
+        ("a host that differs", &[("host", "b")]),
+        ("two hosts", &[("host", "a"), ("host", "a")]),
+    ];
+    let plane = Plane::start().await;
+    let mut wrong = Vec::new();
+    for (what, fields) in table {
+        let mut head = vec![(":method", "GET"), (":scheme", "http"), (":path", "/a")];
+        head.push((":authority", "a"));
+        head.extend_from_slice(fields);
+        let answer = http2_answer(&plane, &head).await;
+        if answer.starts_with("20") || plane.served() > 0 {
+            wrong.push(format!("{what}: {answer}"));
+        }
+    }
+    for head in [
+        &[(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "a b")][..],
+        &[(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "")],
+        &[(":method", "GET"), (":scheme", "http"), (":authority", "a")],
+        &[(":method", "GET"), (":scheme", "http"), (":path", "/")],
+        &[(":method", "GET"), (":scheme", "http"), (":authority", "u@a"), (":path", "/")],
+        &[(":method", "G T"), (":scheme", "http"), (":authority", "a"), (":path", "/")],
+        &[(":method", "CONNECT"), (":authority", "a:443")],
+    ] {
+        let answer = http2_answer(&plane, head).await;
+        if answer.starts_with("20") || plane.served() > 0 {
+            wrong.push(format!("{head:?}: {answer}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let good = [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/a")];
+    assert_eq!(http2_answer(&plane, &good).await, "200");
+    assert_eq!(plane.served(), 1);
+}
+
+/// The status of the answer to a head, or how it was refused.
+async fn http2_answer(plane: &Plane, head: &[(&str, &str)]) -> String {
+    use tokio::io::AsyncReadExt;
+    let mut block = Vec::new();
+    for (name, value) in head {
+        // A literal without indexing, its name spelt out (RFC 7541, 6.2.2).
+        block.extend_from_slice(&[0, name.len() as u8]);
+        block.extend_from_slice(name.as_bytes());
+        block.push(value.len() as u8);
+        block.extend_from_slice(value.as_bytes());
+    }
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend_from_slice(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);
+    // END_STREAM and END_HEADERS, on stream 1.
+    bytes.extend_from_slice(&[0, 0, block.len() as u8, 1, 5, 0, 0, 0, 1]);
+    bytes.extend_from_slice(&block);
+    let mut client = plane.client().await;
+    client.send(bytes).await;
+    loop {
+        let mut prefix = [0; 9];
+        if client.tcp.read_exact(&mut prefix).await.is_err() {
+            return "closed".into();
+        }
+        let length = u32::from_be_bytes([0, prefix[0], prefix[1], prefix[2]]) as usize;
+        let mut payload = vec![0; length];
+        if client.tcp.read_exact(&mut payload).await.is_err() {
+            return "closed".into();
+        }
+        match prefix[3] {
+            3 => return "reset".into(),
+            7 => return "goaway".into(),
+            // The status comes first: a name of the static table, or with its value spelt out.
+            1 => {
+                let known = ["200", "204", "206", "304", "400", "404", "500"];
+                return match payload.first() {
+                    Some(&index @ 0x88..=0x8e) => known[usize::from(index - 0x88)].into(),
+                    other => format!("another status, {other:?}"),
+                };
+            }
+            _ => {}
+        }
+    }
+}
