@@ -167,6 +167,7 @@ async fn serve_http1<T: Transport>(
     let parts = connection.into_parts();
     let mut io = parts.io.into_inner().into_inner();
     let remote = service.peer().addr.ip();
+    let now = *phase.borrow();
     match end {
         End::Waited(Wait::Rest) => {
             // Empty bytes may still hold on to the buffer they were part of.
@@ -175,12 +176,12 @@ async fn serve_http1<T: Transport>(
         }
         End::Library(Ok(())) => {
             if pulse.left_unread() {
-                Box::pin(linger(shared, &mut io)).await;
+                Box::pin(linger(shared, &mut io, now)).await;
             }
         }
         End::Library(Err(error)) if error.is_parse() => {
             shared.recorder.bad_head(remote, parse_reason(&error));
-            Box::pin(linger(shared, &mut io)).await;
+            Box::pin(linger(shared, &mut io, now)).await;
         }
         // The body of an answer failed. Where its end is the end of the connection, an orderly
         // close would look like the end; so this one is not orderly.
@@ -283,7 +284,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
             Woken::Phase(false) => return End::Cut,
             Woken::Phase(true) => match *phase.borrow_and_update() {
                 Phase::Serving => {}
-                Phase::Draining => {
+                Phase::Draining | Phase::Failing => {
                     closing = true;
                     graceful(connection.as_mut());
                 }
@@ -299,14 +300,15 @@ fn parse_reason(error: &hyper::Error) -> &'static str {
 
 /// Reads what the client is still sending, for a while, so that the close does not become a reset
 /// that takes the answer away from it.
-async fn linger<T: Transport>(shared: &Shared, io: &mut T) {
+async fn linger<T: Transport>(shared: &Shared, io: &mut T, phase: Phase) {
+    let patience = if phase == Phase::Serving { LINGER } else { LINGER / 4 };
     let drained = async {
         io.shutdown().await?;
         let mut waste = [0; 4096];
         while io.read(&mut waste).await? > 0 {}
         io::Result::Ok(())
     };
-    let _ = shared.clock.until(shared.clock.now() + LINGER, drained).await;
+    let _ = shared.clock.until(shared.clock.now() + patience, drained).await;
 }
 
 /// Makes the close a reset.

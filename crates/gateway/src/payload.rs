@@ -6,13 +6,15 @@
 //! piles up here.
 
 use crate::pulse::{Busy, Taking};
-use crate::record::{Active, Outcome, Recorder};
+use crate::record::{Active, Outcome};
+use crate::serve::Shared;
 use crate::stream::{Flow, Step};
 use bytes::Bytes;
 use hedgerow_policy::Failure;
 use http_body::{Frame, SizeHint};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 /// What HTTP/2 is given of one answer at once.
@@ -33,7 +35,7 @@ impl std::error::Error for Aborted {}
 /// What is left to do for a request whose answer is being sent.
 pub(crate) struct Tail {
     pub(crate) active: Active,
-    pub(crate) recorder: Recorder,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) outcome: Outcome,
     pub(crate) busy: Busy,
 }
@@ -47,7 +49,7 @@ impl Tail {
 
     /// The answer that had begun ends here, because of `failure`; the status stays what it was.
     pub(crate) fn broken(&mut self, failure: Failure) {
-        self.recorder.stream_error(&self.active, &failure);
+        self.shared.recorder.stream_error(&self.active, &failure);
         self.outcome.failure = Some(failure);
     }
 }

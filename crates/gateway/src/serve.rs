@@ -37,12 +37,17 @@ pub enum StartError {
     HeaderPrefix(String),
 }
 
+/// How long those that a drain ends have to take their last answer.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// What connections are told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Phase {
     Serving,
     /// Finish what was begun, take nothing new.
     Draining,
+    /// What is not finished fails now, as `draining`.
+    Failing,
     /// End now.
     Over,
 }
@@ -80,9 +85,17 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) memory: Arc<Memory>,
     pub(crate) connections: Arc<Semaphore>,
+    phase: watch::Receiver<Phase>,
 }
 
 impl Shared {
+    /// Returns once a drain has run out of time.
+    pub(crate) async fn failing(&self) {
+        let mut phase = self.phase.clone();
+        // An error means that the gateway is gone, which is as good as the phase.
+        let _ = phase.wait_for(|phase| *phase >= Phase::Failing).await;
+    }
+
     /// The settings in force. The lock is held for the clone alone.
     pub(crate) fn live(&self) -> Arc<Live> {
         Arc::clone(&self.live.read().unwrap_or_else(PoisonError::into_inner))
@@ -119,6 +132,7 @@ impl Gateway {
         let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
         let permits = u32::try_from(live.settings.max_connections).unwrap_or(most).clamp(1, most);
         let told = recorder.clone();
+        let (phase, phases) = watch::channel(Phase::Serving);
         let shared = Arc::new(Shared {
             memory: Memory::new(live.settings.body_memory, move |held| told.set_body_memory(held)),
             live: RwLock::new(Arc::new(live)),
@@ -126,8 +140,8 @@ impl Gateway {
             recorder,
             clock,
             connections: Arc::new(Semaphore::new(permits as usize)),
+            phase: phases.clone(),
         });
-        let (phase, phases) = watch::channel(Phase::Serving);
         let (accepting, accepted) = watch::channel(());
         tokio::spawn(listener::run(Arc::clone(&shared), listener, phases, accepting));
         Ok(Gateway { shared, phase, accepted, local_addr, permits })
@@ -147,8 +161,8 @@ impl Gateway {
         self.local_addr
     }
 
-    /// Puts new settings in force for requests and connections that begin from now on. `listen`,
-    /// `max_connections` and whether there is TLS stay as they were at the start.
+    /// Puts new settings in force for requests and connections that begin from now on. `listen` and
+    /// `max_connections` stay as they were at the start.
     ///
     /// # Errors
     /// When the certificate or the header prefix cannot be used: the settings before stay.
@@ -159,8 +173,9 @@ impl Gateway {
         Ok(())
     }
 
-    /// Stops accepting, closes idle connections, lets requests in flight finish, and after
-    /// [`Settings::drain`] ends what is left. True when nothing had to be ended.
+    /// Stops accepting, closes idle connections and lets requests in flight finish. What is left
+    /// after [`Settings::drain`] fails as `draining`, and a second later its connection is cut.
+    /// True when nothing had to be ended.
     pub async fn drain(&self) -> bool {
         let within = self.shared.live().settings.drain;
         self.phase.send_replace(Phase::Draining);
@@ -170,8 +185,11 @@ impl Gateway {
         if self.all_closed(within).await {
             return true;
         }
-        self.phase.send_replace(Phase::Over);
-        self.all_closed(Duration::from_secs(1)).await;
+        self.phase.send_replace(Phase::Failing);
+        if !self.all_closed(LAST_WORDS).await {
+            self.phase.send_replace(Phase::Over);
+            self.all_closed(LAST_WORDS).await;
+        }
         false
     }
 

@@ -17,7 +17,7 @@ use crate::pulse::{Busy, Pulse};
 use crate::record::{Active, Outcome, Stage, Start};
 use crate::route::{self, PoolTimes, Target};
 use crate::serve::{Live, Shared};
-use crate::stream::{CANCELLED, Flow};
+use crate::stream::{self, Flow};
 use crate::{finish, smuggling, wall};
 use hedgerow_policy::Deadline;
 use hedgerow_policy::failure::{At, Class, Failure, Phase};
@@ -124,7 +124,7 @@ impl Inner {
         let ready = tokio::select! {
             biased;
             ready = self.receive(&turn, &parts, &origin, &mut incoming) => ready,
-            () = turn.active.cancelled() => Err(cancelled()),
+            failure = self.ended(&turn) => Err(failure),
         };
         let ready = match ready {
             Ok(ready) => ready,
@@ -145,7 +145,7 @@ impl Inner {
         let answer = tokio::select! {
             biased;
             answer = self.exchange(&turn, &head, ready.body, deadline, ready.pool) => answer,
-            () = turn.active.cancelled() => Err(cancelled()),
+            failure = self.ended(&turn) => Err(failure),
         };
         let reply = answer.and_then(|answer| answer::reply(answer, &head.method, &turn.live.names));
         match reply {
@@ -254,9 +254,17 @@ impl Inner {
         Ok(respond(status, headers, Payload::full(body, self.tail(turn, outcome))))
     }
 
+    /// Waits until somebody other than the client or the worker ends the request.
+    async fn ended(&self, turn: &Turn) -> Failure {
+        tokio::select! {
+            () = turn.active.cancelled() => stream::cancelled(),
+            () = self.shared.failing() => stream::drained(),
+        }
+    }
+
     fn tail(&self, turn: Turn, outcome: Outcome) -> Tail {
-        let recorder = self.shared.recorder.clone();
-        Tail { active: turn.active, recorder, outcome, busy: turn.busy }
+        let shared = Arc::clone(&self.shared);
+        Tail { active: turn.active, shared, outcome, busy: turn.busy }
     }
 }
 
@@ -278,10 +286,6 @@ fn respond(status: StatusCode, headers: HeaderMap, payload: Payload) -> Response
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
-}
-
-fn cancelled() -> Failure {
-    Failure::new(Class::ClientClosed, At::Gateway, CANCELLED)
 }
 
 fn protocol(version: Version) -> &'static str {

@@ -13,8 +13,7 @@ use std::time::Duration;
 pub struct Settings {
     /// Where clients connect. Read at start only.
     pub listen: SocketAddr,
-    /// Certificate and key; `None` is plain HTTP. Whether there is one is decided at start, the
-    /// files are read again at every reload.
+    /// Certificate and key; `None` is plain HTTP. The files are read again with every new settings.
     pub tls: Option<Tls>,
     /// Whether HTTP/2 is offered: by ALPN over TLS, by its preface over plain TCP.
     pub http2: bool,

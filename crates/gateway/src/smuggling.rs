@@ -202,4 +202,18 @@ mod tests {
         assert!(!run("GET", "http://a/", Version::HTTP_2, &[("host", "b")]));
         assert!(run("GET", "http://a/", Version::HTTP_2, &[("host", "A")]));
     }
+
+    proptest::proptest! {
+        /// Whatever comes: no panic, and nothing that a second reader could cut elsewhere.
+        #[test]
+        fn an_authority_is_what_it_says(text in "[\\[\\]:@/?#a-f0-9.%é -]{0,24}") {
+            if let Some(found) = parse_authority(&text) {
+                assert!(text.starts_with(found.host) && !found.host.is_empty());
+                assert!(!text.contains(['@', '/', '?', '#', ' ', 'é']));
+                let rest = &text[found.host.len()..];
+                let port = found.port.map(|port| port.to_string()).unwrap_or_default();
+                assert!(rest.is_empty() || rest[1..].trim_start_matches('0') == port.trim_start_matches('0'));
+            }
+        }
+    }
 }

@@ -45,7 +45,6 @@ enum Next {
     Skip,
     End,
     Failed(Failure),
-    Cancelled,
 }
 
 impl Flow {
@@ -60,11 +59,11 @@ impl Flow {
     /// Waits for the next piece, or for an operator to cancel the request.
     pub(crate) async fn next(mut self) -> Step {
         loop {
-            let cancelled = self.tail.active.cancelled();
             let next = tokio::select! {
                 biased;
                 next = self.source.next() => next,
-                () = cancelled => Next::Cancelled,
+                () = self.tail.active.cancelled() => return self.abort(cancelled()).await,
+                () = self.tail.shared.failing() => Next::Failed(drained()),
             };
             match next {
                 Next::Skip => {}
@@ -75,10 +74,6 @@ impl Flow {
                 Next::End => {
                     self.tail.finish();
                     return Step::End;
-                }
-                Next::Cancelled => {
-                    let failure = Failure::new(Class::ClientClosed, At::Gateway, CANCELLED);
-                    return self.abort(failure).await;
                 }
                 Next::Failed(failure) => {
                     if !matches!(self.source, Source::Items { kind: StreamKind::Sse, .. }) {
@@ -104,9 +99,16 @@ impl Flow {
     }
 }
 
-/// What the log says of a request that an operator ended. There is no class for it: to the client
-/// it looks as if the connection had been lost, and that is how it is counted.
-pub(crate) const CANCELLED: &str = "an operator cancelled the request";
+/// An operator ended the request. There is no class for it: to the client it looks as if the
+/// connection had been lost, and that is how it is counted.
+pub(crate) fn cancelled() -> Failure {
+    Failure::new(Class::ClientClosed, At::Gateway, "an operator cancelled the request")
+}
+
+/// A drain ended the request.
+pub(crate) fn drained() -> Failure {
+    Failure::new(Class::Draining, At::Gateway, "the gateway stopped before the answer was complete")
+}
 
 impl Source {
     async fn next(&mut self) -> Next {

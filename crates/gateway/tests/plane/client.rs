@@ -62,16 +62,6 @@ impl Client {
         }
     }
 
-    /// The same, after having read nothing for a while.
-    pub(crate) async fn ends_with_reset_after_waiting(
-        &mut self,
-        clock: Clock,
-        wait: Duration,
-    ) -> bool {
-        clock.sleep_until(clock.now() + wait).await;
-        self.ends_with_reset().await
-    }
-
     /// Whether the connection ends with a reset, after what is still to come.
     pub(crate) async fn ends_with_reset(&mut self) -> bool {
         let limit = self.clock.now() + Duration::from_secs(10);

@@ -1,6 +1,6 @@
 //! Case 47: what was begun is finished, what is idle is closed, and nothing new is taken.
 
-use crate::client::status;
+use crate::client::{header, status};
 use crate::plane::Plane;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -29,13 +29,34 @@ async fn case_47_requests_finish_and_idle_connections_close() {
 
 #[tokio::test]
 async fn past_its_time_a_drain_ends_what_is_left() {
-    let mut plane = Plane::with(|setup| setup.settings.drain = Duration::from_millis(50)).await;
+    let mut plane = Plane::with(|setup| {
+        setup.settings.drain = Duration::from_millis(50);
+        setup.workers = 2;
+    })
+    .await;
     let mut busy = plane.client().await;
     busy.get("/hold").await;
     plane.arrival().await;
+    let mut stream = plane.client().await;
+    stream.get("/sse").await;
+    stream.up_to("data: one\n").await;
+    let mut upload = plane.client().await;
+    upload
+        .send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\nexpect: 100-continue\r\n\r\n")
+        .await;
+    upload.up_to("100 Continue\r\n\r\n").await;
     assert!(!plane.gateway.drain().await);
-    assert_eq!(busy.rest().await, "");
-    assert_eq!(plane.requests().await[0]["status"], 499);
+    for client in [&mut busy, &mut upload] {
+        let answer = client.rest().await;
+        assert_eq!(status(&answer), 503);
+        assert_eq!(header(&answer, "x-vhttpd-error-class"), Some("draining"));
+        assert_eq!(header(&answer, "retry-after"), Some("1"));
+    }
+    let rest = stream.rest().await;
+    assert!(rest.contains("event: error\ndata: {\"error_class\":\"draining\""), "{rest}");
+    let requests = plane.requests().await;
+    assert_eq!(requests.len(), 3);
+    assert!(requests.iter().all(|request| request["error_class"] == "draining"), "{requests:?}");
 }
 
 #[tokio::test]

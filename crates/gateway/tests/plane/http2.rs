@@ -149,7 +149,7 @@ async fn an_answer_that_is_left_standing_is_given_up_though_others_are_taken() {
 #[tokio::test]
 async fn an_idle_connection_says_goodbye() {
     let plane = Plane::with(|setup| {
-        setup.settings.keep_alive = Duration::from_millis(50);
+        setup.settings.keep_alive = Duration::from_millis(300);
     })
     .await;
     let mut sender = speak(plane.client().await.tcp).await;
