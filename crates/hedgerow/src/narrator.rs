@@ -70,10 +70,8 @@ fn line(event: &Event<'_>) -> Option<String> {
             format!("hedgerow: worker {worker} (pid {pid}) was killed: {}", reason.name())
         }
         Event::RestartScheduled { worker, delay, failures } => {
-            let ms = delay.as_millis();
-            format!(
-                "hedgerow: worker {worker} starts again in {ms} ms ({failures} failures in a row)"
-            )
+            let (ms, s) = (delay.as_millis(), if *failures == 1 { "" } else { "s" });
+            format!("hedgerow: worker {worker} rests for {ms} ms ({failures} failure{s} in a row)")
         }
         Event::WorkerOutput { worker, line, .. } => format!("[worker {worker}] {line}"),
         Event::ReloadDone => "hedgerow: reloaded".to_owned(),

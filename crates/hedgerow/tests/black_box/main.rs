@@ -27,11 +27,15 @@ mod queue;
 mod records;
 // `hedgerow serve` as a child process.
 mod server;
+// Signals that come at a bad time.
+mod signals;
 // Streams, whole and broken.
 mod streams;
-// TLS and HTTP/2 with the client of everybody.
-mod tls;
+// Workers replaced by plan, or started by somebody else; outputs that nobody reads.
+mod supervision;
 // What a silent worker costs, and whom.
 mod timeouts;
+// TLS and HTTP/2 with the client of everybody.
+mod tls;
 // What a worker can do to an exchange.
 mod transport;
