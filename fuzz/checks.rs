@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use hedgerow_wire::answer::{self, Answer, Body};
 use hedgerow_wire::resp::{self, Limits, Parsed, Parser, Scanner, Value};
 use hedgerow_wire::stream::{self, Event};
+use hedgerow_wire::{batch, ndjson, plan, sse_parse};
 use hedgerow_wire::{frame, ready, request, set_cookie};
 
 /// The frames of a byte stream, as far as they are complete, and the error that ended it.
@@ -224,4 +225,93 @@ pub(crate) fn resp(data: &[u8]) {
             Ok(Parsed::Command(written.len()))
         );
     }
+}
+
+/// The rows of a byte stream, or the error that ended it.
+fn rows(reads: &[&[u8]]) -> Option<Vec<Bytes>> {
+    let (mut decoder, mut buffer, mut rows) = (ndjson::Decoder::new(), BytesMut::new(), Vec::new());
+    for read in reads {
+        buffer.extend_from_slice(read);
+        while let Some(row) = decoder.decode(&mut buffer).ok()? {
+            rows.push(row);
+        }
+    }
+    while let Some(row) = decoder.finish(&mut buffer).ok()? {
+        rows.push(row);
+    }
+    Some(rows)
+}
+
+/// Rows are the same however the bytes were cut into reads, and none holds a line end or is empty.
+pub(crate) fn ndjson(data: &[u8]) {
+    let whole = rows(&[data]);
+    assert_eq!(rows(&data.chunks(1).collect::<Vec<_>>()), whole);
+    for row in whole.into_iter().flatten() {
+        assert!(!row.is_empty() && !row.contains(&b'\n'));
+    }
+}
+
+fn messages(reads: &[&[u8]]) -> Option<Vec<sse_parse::Message>> {
+    let (mut decoder, mut buffer) = (sse_parse::Decoder::new(), BytesMut::new());
+    let mut found = Vec::new();
+    for read in reads {
+        buffer.extend_from_slice(read);
+        while let Some(message) = decoder.decode(&mut buffer).ok()? {
+            found.push(message);
+        }
+    }
+    while let Some(message) = decoder.finish(&mut buffer).ok()? {
+        found.push(message);
+    }
+    Some(found)
+}
+
+/// Events are the same however the bytes were cut into reads, and what is written of them is read
+/// back as the same event.
+pub(crate) fn sse_parse(data: &[u8]) {
+    let whole = messages(&[data]);
+    assert_eq!(messages(&data.chunks(1).collect::<Vec<_>>()), whole);
+    for message in whole.into_iter().flatten() {
+        let sse_parse::Message::Event(event) = &message else { continue };
+        if event.data.contains(&b'\0') {
+            continue;
+        }
+        let mut out = BytesMut::new();
+        let (id, name) = (event.id.as_deref(), event.event.as_deref());
+        let clean = |text: Option<&str>| text.is_none_or(|text| !text.contains('\0'));
+        if clean(id) && clean(name) {
+            hedgerow_wire::sse::write_event(&mut out, id, name, event.retry, &event.data);
+            assert_eq!(messages(&[&out]), Some(vec![message]));
+        }
+    }
+}
+
+/// A plan is read or refused, and its stream takes whatever comes.
+pub(crate) fn plan(data: &[u8]) {
+    let Ok(plan) = plan::decode(data) else { return };
+    let out = |size: usize| {
+        let (mut stream, mut out) = (plan::stream::Stream::new(&plan), BytesMut::new());
+        let fed = data.chunks(size).try_for_each(|chunk| stream.feed(chunk, &mut out));
+        if fed.and_then(|()| stream.finish(&mut out)).is_err() {
+            stream.fail("upstream_error", "t", &mut out);
+        }
+        out
+    };
+    assert_eq!(out(1), out(data.len().max(1)));
+}
+
+/// A batch is read or refused; what is read has one entry a key and a state that is JSON.
+pub(crate) fn batch(data: &[u8]) {
+    let Ok(batch) = batch::decode(data) else { return };
+    let mut keys: Vec<&str> = batch.requests.iter().map(|(key, _)| key.as_str()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), batch.requests.len());
+    assert!(serde_json::from_slice::<serde_json::Value>(&batch.state).is_ok());
+    let results: Vec<_> =
+        batch.requests.iter().map(|(key, _)| (key.as_str(), batch::KeyResult::default())).collect();
+    let mut out = BytesMut::new();
+    let results = results.iter().map(|(key, result)| (*key, result));
+    assert!(batch::write_resume(&mut out, b"{\"id\":\"t\"}", &batch.state, results));
+    assert!(serde_json::from_slice::<serde_json::Value>(&out).is_ok());
 }

@@ -9,21 +9,26 @@
 //! gateway's frame) → [`answer`] (the worker's first frame) → [`stream`] (the frames that follow a
 //! stream's start) with [`sse`] for what such a stream looks like to a client. [`frame`] is the
 //! length prefix around all of them; [`reply`] is the worker's side of writing answers.
-//! [`resp`] stands apart: the Redis protocol of the cache.
+//! A worker may ask for calls instead of answering: [`plan`] (its stream over [`ndjson`] or
+//! [`sse_parse`]) and [`batch`]. [`resp`] stands apart: the Redis protocol of the cache.
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod batch;
 pub mod capabilities;
 pub mod frame;
 mod json;
 mod loose;
+pub mod ndjson;
 mod pairs;
+pub mod plan;
 pub mod ready;
 pub mod reply;
 pub mod request;
 pub mod resp;
 pub mod set_cookie;
 pub mod sse;
+pub mod sse_parse;
 pub mod stream;
 mod text;
 

@@ -35,6 +35,20 @@ const LINES: &[&str] = &[
     "{\"ready\":false,\"error\":\"caf\u{e9}\"}\n",
 ];
 const COOKIES: &[&str] = &["a=1; Expires=Wed, 21 Oct 2099 07:28:00 GMT, b=\"x, y=z\"; Path=/,c=3"];
+const ROWS: &[&str] = &["\u{feff}{\"a\":1}\r\n\n[2]\n\"last\"", "\n\r\n  x"];
+const EVENT_STREAMS: &[&str] = &[
+    "\u{feff}: c\nid: 7\nevent: e\nretry: 5\ndata: a\ndata:b\n\ndata\n\n",
+    "data: {}\r\n\r\ndata: [DONE]\r\revent: x\r\r",
+];
+const PLANS: &[&str] = &[
+    r#"{"id":"t","url":"http://a/","codec":"ndjson","meta":{"field_path":"id"},"headers":[]}"#,
+    r#"{"upstream":"m","path":"/x","codec":"sse","mapper":"sse_passthrough","hedge":{"max":2}}"#,
+    r#"{"upstream":"m","mapper":"ndjson_sse_field","meta":{"field_path":"a.0","sse_event":"e"}}"#,
+];
+const BATCHES: &[&str] = &[
+    r#"{"id":"t","requests":{"a":{"url":"http://a/","body":{"x":1}},"b":{"upstream":"m"}}}"#,
+    r#"{"requests":[{"upstream":"m","hedge":false}],"then":"resume","state":{"a":[1]}}"#,
+];
 const TEXTS: &[&str] = &["a\nb\r\nc\rd", ""];
 const RESP: &[&str] = &[
     "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\n\r\n\r\n*1\r\n$4\r\nPING\r\n",
@@ -146,4 +160,24 @@ fn sse() {
 #[test]
 fn resp() {
     run("resp", RESP, checks::resp);
+}
+
+#[test]
+fn ndjson() {
+    run("ndjson", ROWS, checks::ndjson);
+}
+
+#[test]
+fn sse_parse() {
+    run("sse_parse", EVENT_STREAMS, checks::sse_parse);
+}
+
+#[test]
+fn plan() {
+    run("plan", PLANS, checks::plan);
+}
+
+#[test]
+fn batch() {
+    run("batch", BATCHES, checks::batch);
 }
