@@ -129,7 +129,7 @@ impl Journal {
         }
         if restored.damaged {
             match config.overflow {
-                Overflow::StayShed => journal.doubt = Some(BTreeSet::new()),
+                Overflow::StayShed => journal.apply(&Record::Doubt),
                 Overflow::Flush => journal.on_undelivered_flush_all(),
             }
         }
@@ -324,6 +324,8 @@ impl Journal {
             }
             Record::GoneFlushAll => self.flush_all = None,
             Record::Resumed { database } => self.on_resumed(*database, everything),
+            // A flush of all that is owed still covers whatever was lost.
+            Record::Doubt if self.flush_all.is_some() => {}
             Record::Doubt => self.doubt = Some(BTreeSet::new()),
             Record::Restart => {
                 self.debts.clear();
