@@ -125,16 +125,22 @@ impl Source {
                 },
                 Some(Err(failure)) => Next::Failed(failure),
                 None if *left == 0 => Next::End,
-                None => Next::Failed(lost("fewer bytes than were announced")),
+                None => Next::Failed(given_up()),
             },
             Source::Items { kind, items } => match items.recv().await {
                 Some(StreamItem::Chunk(chunk)) => shown(*kind, chunk),
                 Some(StreamItem::End) => Next::End,
                 Some(StreamItem::Failed(failure)) => Next::Failed(failure),
-                None => Next::Failed(lost("the worker was lost within its stream")),
+                None => Next::Failed(given_up()),
             },
         }
     }
+}
+
+/// The pool closes without a word when it gives up a client; of a worker's fault it always tells.
+fn given_up() -> Failure {
+    let message = "the client took nothing of the answer for too long";
+    Failure::new(Class::ClientClosed, At::Client, message)
 }
 
 fn lost(message: &'static str) -> Failure {

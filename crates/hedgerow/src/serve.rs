@@ -20,6 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// Threads for file I/O.
+const BLOCKING_THREADS: usize = 32;
 /// Bound on what workers may still do once every client is gone.
 const AFTER_DRAIN: Duration = Duration::from_secs(1);
 
@@ -58,7 +60,11 @@ pub(crate) fn start(
     started: impl FnOnce(Addresses),
 ) -> ExitCode {
     more_descriptors();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        // For reading and writing spooled bodies, which a disk cannot do in hundreds at once.
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build();
     let result = match runtime {
         Ok(runtime) => runtime.block_on(serve(config, reload, started)),
         Err(error) => Err(format!("the runtime cannot start: {error}")),

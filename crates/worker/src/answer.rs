@@ -37,7 +37,8 @@ pub enum Content {
     Pieces {
         /// How many bytes come in all.
         length: u64,
-        /// The pieces. Closed without an error after the last.
+        /// The pieces. Closed without an error before the last: the client took nothing for too
+        /// long, and was given up.
         pieces: mpsc::Receiver<Result<Bytes, Failure>>,
     },
 }
@@ -47,7 +48,8 @@ pub enum Content {
 pub struct Stream {
     /// Status, kind and headers.
     pub start: StreamStart,
-    /// What follows. It ends with `End` or `Err`; closed without either means the worker is lost.
+    /// What follows. It ends with `End` or `Failed`; closed without either, the client took nothing
+    /// for too long, and was given up.
     pub items: mpsc::Receiver<StreamItem>,
 }
 

@@ -221,10 +221,9 @@ impl Exchange {
                 Some(Ok(piece)) => piece,
                 broken => {
                     let failure = broken.and_then(Result::err).unwrap_or_else(|| timed_out(bound));
-                    if let Some(client) = client {
-                        let _ = client.try_send(Err(failure.clone()));
-                    }
-                    return self.broken(failure);
+                    self.broken(failure.clone());
+                    self.pass_on(client, Err(failure)).await;
+                    return;
                 }
             };
             left -= piece.len() as u64;
