@@ -12,7 +12,7 @@ use hedgerow_gateway::admin::{Admin, Plane};
 use hedgerow_gateway::record::Recorder;
 use hedgerow_gateway::{Gateway, StartError};
 use hedgerow_policy::{Event, Observer};
-use hedgerow_worker::{Clock, Guard, Pool};
+use hedgerow_worker::{Clock, Guard, Pool, PoolError};
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
@@ -117,7 +117,7 @@ async fn serve(
 
     while signals.next().await == Asked::Reload {
         tokio::select! {
-            () = running.reload(&gateway, reload) => {}
+            () = running.reload(&gateway, config, reload) => {}
             () = signals.stop() => break,
         }
     }
@@ -152,8 +152,8 @@ impl Running {
         Ok((gateway, admin))
     }
 
-    /// New settings and new workers, or neither.
-    async fn reload(&self, gateway: &Gateway, reload: Reload<'_>) {
+    /// New settings and new workers, or neither. `config` is what the parts were started with.
+    async fn reload(&self, gateway: &Gateway, config: &Config, reload: Reload<'_>) {
         let abandoned = |error: &str| self.narrator.on(&Event::ReloadAbandoned { error });
         if let Err(error) = self.recorder.reopen() {
             self.narrator.say(format!("hedgerow: {error}"));
@@ -171,11 +171,19 @@ impl Running {
         if let Err(error) = Gateway::check(&settings) {
             return abandoned(&error.to_string());
         }
-        // A boot that failed was reported by the pool.
-        if self.pool.reload(wiring::pool(&loaded.config)).await.is_ok()
-            && let Err(StartError::Tls(error)) = gateway.reconfigure(settings)
-        {
+        match self.pool.reload(wiring::pool(&loaded.config)).await {
+            Ok(()) => {}
+            // A boot that failed was reported by the pool.
+            Err(PoolError::Abandoned(_)) => return,
+            Err(error) => return abandoned(&error.to_string()),
+        }
+        if let Err(StartError::Tls(error)) = gateway.reconfigure(settings) {
             self.narrator.say(format!("hedgerow: the old certificate stays in force: {error}"));
+        }
+        let kept = wiring::read_at_start(config, &loaded.config);
+        if !kept.is_empty() {
+            let keys = kept.join(", ");
+            self.narrator.say(format!("hedgerow: changed, but read at start only: {keys}"));
         }
     }
 

@@ -138,3 +138,17 @@ pub fn admin(config: &Config) -> admin::Settings {
         ..admin::Settings::default()
     }
 }
+
+/// The keys that differ and that a reload cannot put in force.
+#[must_use]
+pub fn read_at_start(old: &Config, new: &Config) -> Vec<&'static str> {
+    let keys = [
+        ("server.listen", old.server.listen != new.server.listen),
+        ("server.max_connections", old.server.max_connections != new.server.max_connections),
+        ("server.body_memory", old.server.body_memory != new.server.body_memory),
+        ("[admin]", old.admin != new.admin),
+        ("[log]", old.log != new.log),
+        ("[telemetry]", old.telemetry != new.telemetry),
+    ];
+    keys.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
+}

@@ -55,9 +55,9 @@ fn case_47_what_does_not_end_within_the_drain_is_ended() {
     let mut hanging = server.begin("/hang");
     server.wait_phase("working", 1);
     let ended = server.stop();
-    assert!(!hanging.rest().starts_with(b"HTTP/1.1 200"));
+    assert_failure(&hanging.response(), 503, "draining");
     let event = ended.events.iter().find(|event| event["path"] == "/hang").expect("its event");
-    assert!(event["error_class"].is_string(), "{event}");
+    assert_eq!(event["error_class"], "draining", "{event}");
 }
 
 /// Asks on and on, each time over a new connection and over a kept one. Whatever is not a 200 is
@@ -166,6 +166,37 @@ fn case_55_a_reload_of_a_broken_file_is_abandoned_and_a_good_one_takes_effect() 
         (response.status() == 413).then_some(response)
     });
     assert_eq!(refused.header("x-new-error-class"), Some("request_too_large"));
+}
+
+#[test]
+fn case_55_a_reload_into_a_directory_that_cannot_be_made_is_abandoned_and_says_so() {
+    let server = Server::start("");
+    let old = server.workers();
+    let lines = "worker.socket_dir = \"/proc/no-such-place\"";
+    server.scratch.file("hedgerow.toml", server::config(lines));
+    server.reload();
+    let abandoned = server.event("reload.abandoned", |_| true);
+    assert!(abandoned["error"].as_str().unwrap().contains("/proc/no-such-place"), "{abandoned}");
+    assert_eq!(server.workers(), old);
+    assert_eq!(server.get("/hello").text(), "hello\n");
+}
+
+#[test]
+fn a_reload_says_which_changes_it_cannot_put_in_force() {
+    let server = Server::start("");
+    let lines = "admin.token = \"new\"\nserver.max_connections = 7\nserver.body_limit = 3";
+    server.scratch.file("hedgerow.toml", server::config(lines));
+    server.reload();
+    until("the line", || {
+        let line = "changed, but read at start only: server.max_connections, [admin]\n";
+        server.stderr().contains(line).then_some(())
+    });
+    assert_eq!(
+        server.admin_request("GET /admin/stats").status(),
+        200,
+        "without a token, as before"
+    );
+    assert_eq!(server.post("/echo", b"1234").status(), 413);
 }
 
 #[test]
