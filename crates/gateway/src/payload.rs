@@ -92,8 +92,14 @@ impl Payload {
     fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
         if let State::Flow(next, length) = &mut self.state {
             match ready!(next.as_mut().poll(cx)) {
+                // The library does not ask again once it has all that was announced.
+                Step::Data(bytes, flow) if flow.length() == Some(0) => {
+                    flow.tail.finish();
+                    self.state = State::Done(None);
+                    return Poll::Ready(Some(Ok(bytes)));
+                }
                 Step::Data(bytes, flow) => {
-                    *length = length.map(|left| left.saturating_sub(bytes.len() as u64));
+                    *length = flow.length();
                     *next = Box::pin(flow.next());
                     return Poll::Ready(Some(Ok(bytes)));
                 }

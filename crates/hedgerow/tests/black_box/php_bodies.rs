@@ -177,6 +177,9 @@ fn the_example_gives_a_download_of_20_mib() {
     assert_eq!((head.status(), head.header("content-length")), (200, Some("20971520")));
     client.get("/api/items");
     assert_eq!(client.response().status(), 200);
+    let ended = server.stop();
+    assert!(ended.access.iter().all(|line| line["status"] == 200), "{:?}", ended.access);
+    assert_eq!(ended.access[0]["bytes_out"], 20 << 20);
 }
 
 #[test]

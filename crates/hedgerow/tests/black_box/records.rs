@@ -66,6 +66,14 @@ fn every_kind_of_ending_is_one_line_and_one_event() {
 }
 
 #[test]
+fn a_download_is_written_down_as_complete() {
+    let server = Server::start("");
+    let download = 20 << 20;
+    assert_eq!(server.get(&format!("/bytes?n={download}")).body.len(), download);
+    assert_eq!(once(&server.stop(), "/bytes", 200, None)["bytes_out"], download);
+}
+
+#[test]
 fn a_download_is_written_down_as_complete_over_http_2_too() {
     let server = Server::start("");
     let url = format!("http://{}/bytes?n={}", server.addr, 20 << 20);
