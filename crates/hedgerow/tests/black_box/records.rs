@@ -178,3 +178,19 @@ fn an_event_log_that_was_moved_away_is_let_go_on_a_reload() {
     assert!(std::fs::read_to_string(old).unwrap().contains("/hello"));
     assert!(!std::fs::read_to_string(log).unwrap().contains("/hello"));
 }
+
+#[test]
+fn the_head_of_an_answer_in_pieces_is_written_down_as_complete() {
+    let server = Server::start("worker.queue_capacity = 5\nworker.queue_timeout_ms = 5000");
+    let mut client = server.connect();
+    for target in ["/bytes?n=9000000", "/stream/text?n=2", "/stream/sse?n=2"] {
+        client.send(format!("HEAD {target} HTTP/1.1\r\nhost: a\r\n\r\n"));
+        assert_eq!(client.head_response().status(), 200, "{target}");
+    }
+    client.get("/hello");
+    assert_eq!(client.response().text(), "hello\n");
+    let ended = server.stop();
+    for path in ["/bytes", "/stream/text", "/stream/sse", "/hello"] {
+        once(&ended, path, 200, None);
+    }
+}
