@@ -132,12 +132,12 @@ pub struct Repair {
     gate: Gate,
     /// Rises when the gate shuts or is opened again: results from before do not count after.
     phase: u32,
-    /// A trial has been given out in this episode.
-    tried_again: bool,
+    /// The canary has opened the gate again, and that holds: a failure now is the last.
+    reopened: bool,
     /// The attempts of this phase that are out, in order.
     in_flight: VecDeque<InFlight>,
     next_number: u64,
-    /// How long the last repair that landed took.
+    /// How long the last repair of this state that landed took.
     round_trip: Duration,
     canary: Canary,
 }
@@ -151,7 +151,7 @@ impl Repair {
             generation: 0,
             gate: Gate::Unproven,
             phase: 0,
-            tried_again: false,
+            reopened: false,
             in_flight: VecDeque::new(),
             next_number: 0,
             round_trip: Duration::ZERO,
@@ -162,10 +162,7 @@ impl Repair {
     /// A write found the circuit not closed and got no probe: may it go past the breaker?
     pub fn on_write(&mut self, now: Moment, circuit: Circuit) -> Option<Attempt> {
         self.follow(circuit);
-        let bound = self.config.place_timeout();
-        while self.in_flight.front().is_some_and(|one| now.since(one.granted) >= bound) {
-            self.in_flight.pop_front();
-        }
+        self.expire(now);
         let deadline = self.config.call_timeout;
         let patience = self.round_trip.saturating_mul(4).clamp(deadline / 10, deadline / 2);
         let free = match self.gate {
@@ -179,7 +176,6 @@ impl Repair {
         self.next_number += 1;
         let number = self.next_number;
         self.in_flight.push_back(InFlight { number, granted: now });
-        self.tried_again |= self.gate == Gate::Trial;
         self.check_invariants();
         Some(Attempt { generation: self.generation, phase: self.phase, number })
     }
@@ -201,6 +197,7 @@ impl Repair {
         if attempt.generation != self.generation || attempt.phase != self.phase {
             return GateChange::None;
         }
+        self.expire(now);
         let at = self.in_flight.binary_search_by_key(&attempt.number, |one| one.number);
         if let Ok(at) = at
             && outcome != Outcome::Cancelled
@@ -211,7 +208,7 @@ impl Repair {
             }
         }
         let change = if outcome.is_failure() {
-            self.shut(if self.tried_again { Gate::ShutForGood } else { Gate::Shut });
+            self.shut(if self.reopened { Gate::ShutForGood } else { Gate::Shut });
             GateChange::Shut
         } else if outcome.is_nothing() || self.gate == Gate::Proven {
             GateChange::None
@@ -249,6 +246,7 @@ impl Repair {
         {
             return false;
         }
+        self.expire(now);
         match self.gate {
             Gate::Shut if good => self.shut(Gate::Trial),
             // Nobody has paid for the trial yet, and nobody should for a store that is gone again.
@@ -306,14 +304,23 @@ impl Repair {
         }
         self.generation = circuit.generation;
         self.shut(Gate::Unproven);
-        self.tried_again = false;
+        self.round_trip = Duration::ZERO;
         let interval = self.config.canary.map_or(Duration::ZERO, |c| c.interval);
         self.canary = Canary::begin(circuit.since, interval);
+    }
+
+    /// Attempts that will not be settled any more give up their places.
+    fn expire(&mut self, now: Moment) {
+        let bound = self.config.place_timeout();
+        while self.in_flight.front().is_some_and(|one| now.since(one.granted) >= bound) {
+            self.in_flight.pop_front();
+        }
     }
 
     /// Another phase of the gate: what is in flight belongs to the one before.
     fn shut(&mut self, gate: Gate) {
         self.gate = gate;
+        self.reopened = gate == Gate::Trial;
         self.phase = self.phase.wrapping_add(1);
         self.in_flight.clear();
     }
@@ -329,10 +336,9 @@ impl Repair {
             Gate::Proven => {}
         }
         if matches!(self.gate, Gate::Trial | Gate::ShutForGood) {
-            assert!(self.config.canary.is_some() || self.tried_again, "only a canary re-opens");
+            assert!(self.phase > 1, "the gate was shut before");
         }
-        if self.gate == Gate::Shut {
-            assert!(!self.tried_again, "after a trial the gate shuts for good");
-        }
+        let reopened = matches!(self.gate, Gate::Trial | Gate::Proven);
+        assert!(!self.reopened || reopened, "after a trial the gate shuts for good");
     }
 }
