@@ -77,8 +77,10 @@ pub struct CheckArguments {
 /// `hedgerow plan hedge`
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanHedge {
-    /// One duration a line.
+    /// One duration a line, or a table or log that holds them.
     pub file: PathBuf,
+    /// CSV column or JSON member to take; `None`: one whose name means a duration.
+    pub column: Option<String>,
     /// Unit of the numbers in the file and of bare numbers in `at`.
     pub unit: Unit,
     /// Thresholds to work out; empty: the program chooses.
@@ -95,6 +97,8 @@ pub struct PlanHedge {
     pub svg: Option<PathBuf>,
     /// Whether to print JSON.
     pub json: bool,
+    /// Whether to print nothing but the lines of the configuration.
+    pub apply: bool,
 }
 
 /// `hedgerow drill NAME`

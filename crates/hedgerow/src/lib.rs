@@ -11,5 +11,6 @@ pub mod config;
 pub mod conform;
 pub mod demo;
 pub mod narrator;
+pub mod plan_hedge;
 pub mod serve;
 pub mod wiring;

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use hedgerow::cli::{self, Command};
-use hedgerow::{conform, demo, serve};
+use hedgerow::{conform, demo, plan_hedge, serve};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -44,10 +44,11 @@ fn main() -> ExitCode {
         }
         Command::Docs(page) => print(0, &page.text(), ""),
         Command::Version => print(0, &cli::version(), ""),
-        Command::PlanHedge(_)
-        | Command::Drill(_)
-        | Command::DrillList
-        | Command::Explain { .. } => {
+        Command::PlanHedge(arguments) => {
+            let outcome = plan_hedge::run(&arguments);
+            print(outcome.code, &outcome.output, &outcome.errors)
+        }
+        Command::Drill(_) | Command::DrillList | Command::Explain { .. } => {
             print(2, "", "hedgerow: this command is not part of this version\n")
         }
     }

@@ -134,7 +134,10 @@ fn plan() -> Clap {
                 .value_name("FILE")
                 .required(true)
                 .value_parser(value_parser!(PathBuf))
-                .help("One duration a line"),
+                .help("One duration a line; or CSV, NDJSON, the event log, an nginx log"),
+        )
+        .arg(
+            flag("column", "CSV column or JSON member that holds the durations").value_name("NAME"),
         )
         .arg(
             flag("unit", "Unit of bare numbers: s or ms")
@@ -164,7 +167,11 @@ fn plan() -> Clap {
         )
         .arg(flag("cost", "Cost of one call").value_parser(values::cost))
         .arg(path("svg", "Draw the curve into this file"))
-        .arg(switch("json", "Print JSON"));
+        .arg(switch("json", "Print JSON"))
+        .arg(
+            switch("apply", "Print the lines of the configuration that follow")
+                .conflicts_with("json"),
+        );
     Clap::new("plan")
         .about("Work out settings from measurements")
         .subcommand_required(true)
@@ -255,6 +262,7 @@ fn plan_hedge(of: &ArgMatches) -> PlanHedge {
     };
     PlanHedge {
         file: get(of, "file").unwrap_or_default(),
+        column: get(of, "column"),
         unit,
         at: all(of, "at").into_iter().map(time).collect(),
         target: get(of, "target").unwrap_or(0.99),
@@ -263,6 +271,7 @@ fn plan_hedge(of: &ArgMatches) -> PlanHedge {
         cost: get(of, "cost"),
         svg: get(of, "svg"),
         json: of.get_flag("json"),
+        apply: of.get_flag("apply"),
     }
 }
 
