@@ -8,5 +8,6 @@
 #![forbid(unsafe_code)]
 
 pub mod chart;
+pub mod drill;
 pub mod planner;
 mod text;

@@ -1,0 +1,159 @@
+//! `hedgerow drill`: incidents replayed in virtual time.
+//!
+//! Invariants:
+//! - every decision is taken by the state machines of `hedgerow-policy` that the server runs, never
+//!   by a copy; a drill only plays the world around them;
+//! - time is virtual and randomness comes from the seed: the same words give the same bytes;
+//! - all policies of a drill meet the same arrivals, so that a difference is the policy's.
+//!
+//! A drill is a model. Its module's head says what it leaves out.
+
+pub mod agenda;
+pub mod cache_stall;
+pub mod report;
+
+pub use report::{Cell, Report, Table};
+
+use std::fmt;
+use std::time::Duration;
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Request {
+    /// The drill.
+    pub name: String,
+    /// Policies to compare, in this order; empty: the drill's own choice.
+    pub policies: Vec<String>,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Changes to the model.
+    pub changes: Changes,
+}
+
+/// Changes to a drill's model; `None`: the drill's own figure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// Queries a second that the dependency serves.
+    pub mu: Option<f64>,
+    /// How long the dependency stalls.
+    pub stall: Option<Duration>,
+    /// Requests a second.
+    pub rate: Option<f64>,
+    /// Number of keys.
+    pub keys: Option<u64>,
+    /// How long a cached value lives.
+    pub ttl: Option<Duration>,
+    /// How long the breaker stays open.
+    pub open: Option<Duration>,
+    /// Length of the drill.
+    pub duration: Option<Duration>,
+}
+
+impl Changes {
+    /// The flags that were given and are not among `known`.
+    fn unknown(&self, known: &[&str]) -> Option<&'static str> {
+        let given = [
+            ("mu", self.mu.is_some()),
+            ("stall", self.stall.is_some()),
+            ("rate", self.rate.is_some()),
+            ("keys", self.keys.is_some()),
+            ("ttl", self.ttl.is_some()),
+            ("open", self.open.is_some()),
+            ("duration", self.duration.is_some()),
+        ];
+        given.into_iter().find(|(name, given)| *given && !known.contains(name)).map(|(name, _)| name)
+    }
+}
+
+/// Why a drill cannot be run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DrillError(String);
+
+impl DrillError {
+    pub(crate) fn new(what: impl Into<String>) -> DrillError {
+        DrillError(what.into())
+    }
+}
+
+impl fmt::Display for DrillError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DrillError {}
+
+/// A drill: its name, what it replays, and how.
+pub(crate) struct Drill {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// Every policy it knows; those it shows unasked come first.
+    pub(crate) policies: &'static [(&'static str, &'static str)],
+    /// How many of them it shows unasked.
+    pub(crate) shown: usize,
+    /// Flags of the model it has.
+    pub(crate) flags: &'static [&'static str],
+    pub(crate) run: fn(&Request, &[&'static str], &mut Progress<'_>) -> Result<Report, DrillError>,
+}
+
+/// Called with what is being worked on, and how far it is, 0 to 1.
+pub type Progress<'a> = dyn FnMut(&str, f64) + 'a;
+
+const DRILLS: &[&Drill] = &[&cache_stall::DRILL];
+
+/// The drills and their policies, for people.
+#[must_use]
+pub fn list() -> String {
+    let mut out = String::new();
+    for drill in DRILLS {
+        out.push_str(&format!("{}\n    {}\n", drill.name, drill.about));
+        let flags: Vec<String> = drill.flags.iter().map(|flag| format!("--{flag}")).collect();
+        out.push_str(&format!("    flags: {}\n", flags.join(" ")));
+        let rows: Vec<Vec<String>> =
+            drill.policies.iter().map(|(name, what)| vec![format!("    {name}"), (*what).to_owned()]).collect();
+        let width = rows.iter().map(|row| row[0].len()).max().unwrap_or(0);
+        for row in rows {
+            out.push_str(&format!("{:<width$}  {}\n", row[0], row[1]));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Runs a drill.
+///
+/// # Errors
+/// An unknown drill or policy, or a model that cannot be played.
+pub fn run(request: &Request, progress: &mut Progress<'_>) -> Result<Report, DrillError> {
+    let drill = DRILLS.iter().find(|drill| drill.name == request.name).ok_or_else(|| {
+        let names: Vec<&str> = DRILLS.iter().map(|drill| drill.name).collect();
+        DrillError(format!("there is no drill {:?}; there are {}", request.name, names.join(", ")))
+    })?;
+    if let Some(flag) = request.changes.unknown(drill.flags) {
+        let flags: Vec<String> = drill.flags.iter().map(|flag| format!("--{flag}")).collect();
+        return Err(DrillError(format!(
+            "drill {} has no --{flag}; it has {}",
+            drill.name,
+            flags.join(", ")
+        )));
+    }
+    let mut policies: Vec<&'static str> = Vec::new();
+    for wanted in &request.policies {
+        let known = drill.policies.iter().find(|(name, _)| name == wanted);
+        let Some((name, _)) = known else {
+            let names: Vec<&str> = drill.policies.iter().map(|(name, _)| *name).collect();
+            return Err(DrillError(format!(
+                "drill {} has no policy {wanted:?}; it has {}",
+                drill.name,
+                names.join(", ")
+            )));
+        };
+        if !policies.contains(name) {
+            policies.push(name);
+        }
+    }
+    if policies.is_empty() {
+        policies.extend(drill.policies.iter().take(drill.shown).map(|(name, _)| *name));
+    }
+    (drill.run)(request, &policies, progress)
+}
