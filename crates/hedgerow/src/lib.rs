@@ -10,6 +10,7 @@ pub mod cli;
 pub mod config;
 pub mod conform;
 pub mod demo;
+pub mod drill;
 pub mod narrator;
 pub mod plan_hedge;
 pub mod serve;

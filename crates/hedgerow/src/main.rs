@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use hedgerow::cli::{self, Command};
-use hedgerow::{conform, demo, plan_hedge, serve};
+use hedgerow::{conform, demo, drill, plan_hedge, serve};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -61,7 +61,10 @@ impl Changes {
             ("open", self.open.is_some()),
             ("duration", self.duration.is_some()),
         ];
-        given.into_iter().find(|(name, given)| *given && !known.contains(name)).map(|(name, _)| name)
+        given
+            .into_iter()
+            .find(|(name, given)| *given && !known.contains(name))
+            .map(|(name, _)| name)
     }
 }
 
@@ -109,8 +112,11 @@ pub fn list() -> String {
         out.push_str(&format!("{}\n    {}\n", drill.name, drill.about));
         let flags: Vec<String> = drill.flags.iter().map(|flag| format!("--{flag}")).collect();
         out.push_str(&format!("    flags: {}\n", flags.join(" ")));
-        let rows: Vec<Vec<String>> =
-            drill.policies.iter().map(|(name, what)| vec![format!("    {name}"), (*what).to_owned()]).collect();
+        let rows: Vec<Vec<String>> = drill
+            .policies
+            .iter()
+            .map(|(name, what)| vec![format!("    {name}"), (*what).to_owned()])
+            .collect();
         let width = rows.iter().map(|row| row[0].len()).max().unwrap_or(0);
         for row in rows {
             out.push_str(&format!("{:<width$}  {}\n", row[0], row[1]));

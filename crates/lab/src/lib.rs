@@ -10,4 +10,6 @@
 pub mod chart;
 pub mod drill;
 pub mod planner;
+#[cfg(test)]
+mod snapshot;
 mod text;

@@ -8,9 +8,12 @@
 //! [`hedgerow_policy::breaker::Breaker`] for `plain`, and of
 //! [`hedgerow_policy::single_flight::SingleFlight`] for who fetches.
 //!
-//! What it leaves out: a command that got no answer in time has no effect later (a real store may
-//! execute it when it wakes, which is why the server ends old connections there); one connection,
-//! replaced when it has been silent for the liveness timeout; no evictions; no purges.
+//! A save that its caller gave up on is executed when the store wakes, as real stores do. Only the
+//! guard's connection is replaced once it has been silent for the liveness timeout: then such saves
+//! are ended at the store, and their keys, being in doubt, are removed.
+//!
+//! What it leaves out: evictions, purges, more than one connection, and the time a caller spends on
+//! anything but waiting.
 
 mod gate;
 mod outcome;
@@ -145,8 +148,8 @@ fn run(
     let mut results: Vec<(&'static str, Vec<Second>, Summary)> = Vec::new();
     for &policy in policies {
         let rules = gate::Rules::of(policy);
-        let seconds = world::World::new(&model, &tape, rules)?
-            .run(&mut |share| progress(policy, share));
+        let seconds =
+            world::World::new(&model, &tape, rules)?.run(&mut |share| progress(policy, share));
         let summary = Summary::of(&model, &seconds);
         results.push((policy, seconds, summary));
     }
@@ -159,8 +162,7 @@ fn report(
     results: &[(&'static str, Vec<Second>, Summary)],
 ) -> Report {
     let seconds = |time: Duration| Cell::Seconds(time.as_secs_f64());
-    let mut details =
-        Table { columns: outcome::COLUMNS.to_vec(), rows: Vec::new() };
+    let mut details = Table { columns: outcome::COLUMNS.to_vec(), rows: Vec::new() };
     for (policy, rows, _) in results {
         let row = |(at, second): (usize, &Second)| second.cells(policy, at);
         details.rows.extend(rows.iter().enumerate().map(row));
@@ -185,7 +187,7 @@ fn report(
             columns: Summary::COLUMNS.to_vec(),
             rows: results.iter().map(|(policy, _, summary)| summary.cells(policy)).collect(),
         },
-        notes: outcome::notes(model, results),
+        notes: outcome::notes(results),
         details,
         charts: outcome::charts(model, results),
     }

@@ -1,5 +1,6 @@
 use super::read::{Unit, read};
 use super::*;
+use crate::snapshot::same;
 use proptest::prelude::*;
 
 /// 95 calls of 60 s and 5 of 330 s.
@@ -125,8 +126,7 @@ fn slow_calls_in_a_row_are_said() {
 fn the_report() {
     let asked = Question { fan_out: Some(5), cost: Some(0.04), ..question() };
     let plan = plan_of(&itinerary(), &asked);
-    let expected = include_str!("tests/itinerary.txt");
-    assert_eq!(plan.text() + "\n" + &plan.apply(), expected);
+    same("planner/tests/itinerary.txt", &(plan.text() + "\n" + &plan.apply()));
     assert!(svg(&read(&itinerary(), Unit::Seconds, None).expect("readable"), &asked).is_some());
 }
 

@@ -174,6 +174,11 @@ impl Gate {
         }
     }
 
+    /// Whether there is the guard's connection: ended and replaced when it has been silent too long.
+    pub(super) fn replaces_connections(&self) -> bool {
+        matches!(self, Gate::Guard(_))
+    }
+
     pub(super) fn on_sign_of_life(&self, now: Moment) {
         if let Gate::Guard(guard) = self {
             guard.on_sign_of_life(now);

@@ -25,8 +25,20 @@ pub(super) struct Second {
 
 /// The columns of the CSV.
 pub(super) const COLUMNS: [&str; 14] = [
-    "policy", "second", "requests", "hits", "misses", "sheds", "cache_timeouts", "db_arrivals",
-    "db_served", "failed", "repairs_tried", "repairs_landed", "repairs_refused", "canaries",
+    "policy",
+    "second",
+    "requests",
+    "hits",
+    "misses",
+    "sheds",
+    "cache_timeouts",
+    "db_arrivals",
+    "db_served",
+    "failed",
+    "repairs_tried",
+    "repairs_landed",
+    "repairs_refused",
+    "canaries",
 ];
 
 impl Second {
@@ -143,9 +155,9 @@ pub(super) fn glimpse(model: &Model, results: &Results) -> Table {
     let stall = STALL_AT.as_secs();
     let over = stall + model.stall.as_secs_f64().ceil() as u64;
     let end = model.duration.as_secs();
-    let close = (stall.saturating_sub(2)..=over + 4).chain((over + 5)..over + 30).filter(|at| {
-        *at <= over + 4 || (at - over) % 5 == 0
-    });
+    let close = (stall.saturating_sub(2)..=over + 4)
+        .chain((over + 5)..over + 30)
+        .filter(|at| *at <= over + 4 || (at - over) % 5 == 0);
     let far = (over + 30..end).filter(|at| (at - over) % 30 == 0).take(4);
     let later = (over + 180..end).filter(|at| (at - over) % 180 == 0);
     let mut table = Table { columns: vec!["second"], rows: Vec::new() };
@@ -161,15 +173,23 @@ pub(super) fn glimpse(model: &Model, results: &Results) -> Table {
 }
 
 /// What to read out of it: the two findings, where this run shows them.
-pub(super) fn notes(model: &Model, results: &Results) -> Vec<String> {
+pub(super) fn notes(results: &Results) -> Vec<String> {
     let of = |name: &str| results.iter().find(|(policy, ..)| *policy == name).map(|r| &r.2);
     let mut notes = vec![format!(
-        "back after: seconds from the stall's start until requests that are no hit stay within {NORMAL} × \
-         baseline for {LASTING} s."
+        "back after: seconds from the stall's start until requests that are no hit stay within \
+         {NORMAL} × baseline for {LASTING} s."
     )];
+    // Counts of a Poisson stream differ by chance: three standard deviations.
+    let baseline = results.first().map_or(0.0, |result| result.2.baseline);
+    if (NORMAL - 1.0) * baseline < 3.0 * baseline.sqrt() {
+        notes.push(format!(
+            "A baseline of {baseline:.0} a second is small: what is within {NORMAL} of it is partly \
+             chance. A higher --rate shows more."
+        ));
+    }
     if let (Some(plain), Some(strict)) = (of("plain"), of("strict"))
         && strict.repairs.1 == 0
-        && strict.back == plain.back
+        && plain.repairs.1 == 0
     {
         notes.push(
             "strict is no better than plain here: the stall that opened the circuit also failed its \
@@ -188,7 +208,6 @@ pub(super) fn notes(model: &Model, results: &Results) -> Vec<String> {
             crate::text::thousands(full.paid)
         ));
     }
-    let _ = model;
     notes
 }
 

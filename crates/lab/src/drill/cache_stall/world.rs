@@ -49,8 +49,12 @@ pub(super) struct World<'a> {
     cached: Vec<Moment>,
     /// Replies that will come, if at all, when the store is back.
     late: u64,
-    /// Where the connection is to be replaced, if the silence lasts.
+    /// Keys of saves among them: the store executes them when it wakes.
+    unheard: Vec<u32>,
+    /// The connection has been replaced; its owed commands were ended.
     replaced: bool,
+    /// Keys of saves that were ended: in doubt, and so removed when the store is back.
+    in_doubt: Vec<u32>,
     service: Duration,
     in_line: usize,
     /// When the database will have done all that waits.
@@ -80,7 +84,9 @@ impl<'a> World<'a> {
             stall,
             cached: tape.warm.clone(),
             late: 0,
+            unheard: Vec::new(),
             replaced: false,
+            in_doubt: Vec::new(),
             service: Duration::from_secs_f64(1.0 / model.mu),
             in_line: 0,
             free: Moment::START,
@@ -159,7 +165,7 @@ impl<'a> World<'a> {
         if at.since(now) <= self.deadline() {
             return Some(at);
         }
-        if !self.replaced && self.late == 0 {
+        if self.gate.replaces_connections() && !self.replaced && self.late == 0 {
             self.agenda.put(now + self.model.guard.liveness_timeout, Event::Replace);
         }
         self.late += commands;
@@ -233,6 +239,7 @@ impl<'a> World<'a> {
                 if now < self.stall.1 {
                     self.replaced = true;
                     self.gate.on_lost(std::mem::take(&mut self.late));
+                    self.in_doubt.append(&mut self.unheard);
                 }
             }
             Event::Back => {
@@ -240,6 +247,13 @@ impl<'a> World<'a> {
                 if self.late > 0 || self.replaced {
                     self.gate.on_heard(now, std::mem::take(&mut self.late));
                     self.gate.on_sign_of_life(now);
+                }
+                for key in self.in_doubt.drain(..) {
+                    self.cached[key as usize] = Moment::START;
+                }
+                // Nobody waits for them any more, but they are executed.
+                for key in self.unheard.drain(..) {
+                    self.cached[key as usize] = now + self.model.ttl;
                 }
             }
         }
@@ -330,6 +344,9 @@ impl<'a> World<'a> {
                 if awaited {
                     self.count(now, |second| second.paid += 1);
                 }
+                // On a connection that was replaced, nothing is owed: it is greeted first.
+                let keys = if self.replaced { &mut self.in_doubt } else { &mut self.unheard };
+                keys.push(key);
                 self.agenda.put(now + self.deadline(), Event::SaveTimeout { pass });
             }
         }

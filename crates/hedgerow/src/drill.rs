@@ -1,0 +1,84 @@
+//! `hedgerow drill`: an incident in, what it would have done out.
+
+use std::fs;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+
+use hedgerow_lab::drill::{self, Changes, Request};
+
+use crate::cli::{Drill, Outcome};
+
+/// The drills there are.
+#[must_use]
+pub fn list() -> Outcome {
+    Outcome { code: 0, output: drill::list(), errors: String::new() }
+}
+
+/// Plays the drill, prints its report, and writes what was asked for.
+#[must_use]
+pub fn run(arguments: &Drill) -> Outcome {
+    answer(arguments).unwrap_or_else(|(code, what)| Outcome {
+        code,
+        output: String::new(),
+        errors: format!("hedgerow: {what}\n"),
+    })
+}
+
+fn answer(arguments: &Drill) -> Result<Outcome, (u8, String)> {
+    let model = &arguments.model;
+    let request = Request {
+        name: arguments.name.clone(),
+        policies: arguments.policies.clone(),
+        seed: arguments.seed,
+        changes: Changes {
+            mu: model.mu,
+            stall: model.stall,
+            rate: model.rate,
+            keys: model.keys,
+            ttl: model.ttl,
+            open: model.open,
+            duration: model.duration,
+        },
+    };
+    let mut progress = Progress::new();
+    let report = drill::run(&request, &mut |what, share| progress.show(what, share));
+    progress.clear();
+    let report = report.map_err(|error| (2, error.to_string()))?;
+    if let Some(path) = &arguments.csv {
+        write(path, &report.csv())?;
+    }
+    if let Some(path) = &arguments.svg {
+        write(path, &report.svg())?;
+    }
+    let output = if arguments.json { report.json() } else { report.text() };
+    Ok(Outcome { code: 0, output, errors: String::new() })
+}
+
+fn write(path: &Path, text: &str) -> Result<(), (u8, String)> {
+    fs::write(path, text).map_err(|error| (1, format!("cannot write {}: {error}", path.display())))
+}
+
+/// One line on a terminal that says how far it is; nothing anywhere else.
+struct Progress {
+    terminal: bool,
+    shown: bool,
+}
+
+impl Progress {
+    fn new() -> Progress {
+        Progress { terminal: std::io::stderr().is_terminal(), shown: false }
+    }
+
+    fn show(&mut self, what: &str, share: f64) {
+        if self.terminal {
+            self.shown = true;
+            let _ = write!(std::io::stderr(), "\r\x1b[K{what} {:.0} %", share * 100.0);
+        }
+    }
+
+    fn clear(&mut self) {
+        if self.shown {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
