@@ -11,6 +11,7 @@
 pub mod agenda;
 pub mod cache_stall;
 pub mod report;
+mod workers;
 
 pub use report::{Cell, Report, Table};
 
@@ -102,7 +103,7 @@ pub(crate) struct Drill {
 /// Called with what is being worked on, and how far it is, 0 to 1.
 pub type Progress<'a> = dyn FnMut(&str, f64) + 'a;
 
-const DRILLS: &[&Drill] = &[&cache_stall::DRILL];
+const DRILLS: &[&Drill] = &[&cache_stall::DRILL, &workers::WORKER_HANG, &workers::QUEUE_OVERLOAD];
 
 /// The drills and their policies, for people.
 #[must_use]
