@@ -9,7 +9,10 @@
 //! A drill is a model. Its module's head says what it leaves out.
 
 pub mod agenda;
+mod brown_out;
 pub mod cache_stall;
+mod calls;
+mod hedge_stall;
 pub mod report;
 mod workers;
 
@@ -103,7 +106,13 @@ pub(crate) struct Drill {
 /// Called with what is being worked on, and how far it is, 0 to 1.
 pub type Progress<'a> = dyn FnMut(&str, f64) + 'a;
 
-const DRILLS: &[&Drill] = &[&cache_stall::DRILL, &workers::WORKER_HANG, &workers::QUEUE_OVERLOAD];
+const DRILLS: &[&Drill] = &[
+    &cache_stall::DRILL,
+    &hedge_stall::DRILL,
+    &workers::WORKER_HANG,
+    &workers::QUEUE_OVERLOAD,
+    &brown_out::DRILL,
+];
 
 /// The drills and their policies, for people.
 #[must_use]

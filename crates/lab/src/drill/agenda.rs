@@ -1,11 +1,14 @@
 //! What happens when, in virtual time.
 //!
 //! Invariant: events come out in the order of their moments, and those of one moment in the order in
-//! which they were put in. So a run depends on nothing but its input.
+//! which they were put in, timers last. So a run depends on nothing but its input.
 
 use hedgerow_policy::Moment;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
+
+/// Above every number an event without it can have.
+const TIMER: u64 = 1 << 63;
 
 /// Events that lie ahead.
 #[derive(Debug)]
@@ -54,6 +57,12 @@ impl<E> Agenda<E> {
         self.next += 1;
     }
 
+    /// Puts a timer in: of one moment, what arrives comes before what is due.
+    pub fn put_timer(&mut self, at: Moment, event: E) {
+        self.heap.push(Reverse(Entry { at, number: self.next | TIMER, event }));
+        self.next += 1;
+    }
+
     /// When the next event is.
     #[must_use]
     pub fn next_at(&self) -> Option<Moment> {
@@ -76,8 +85,10 @@ mod tests {
         for (at, name) in [(2, "c"), (1, "a"), (2, "d"), (1, "b")] {
             agenda.put(Moment::from_millis(at), name);
         }
+        agenda.put_timer(Moment::from_millis(1), "timer");
+        agenda.put(Moment::from_millis(1), "late");
         let order: Vec<_> = std::iter::from_fn(|| agenda.take()).map(|(_, name)| name).collect();
-        assert_eq!(order, ["a", "b", "c", "d"]);
+        assert_eq!(order, ["a", "b", "late", "timer", "c", "d"]);
         assert_eq!(agenda.next_at(), None);
     }
 }

@@ -26,7 +26,10 @@ pub(crate) static WORKER_HANG: Drill = Drill {
         ("timeout-3s", "a worker that says nothing for 3 s is killed and replaced"),
         ("timeout-300ms", "the same after 300 ms"),
         ("timeout-3s+queue", "3 s, and a queue of 64 that waits 500 ms"),
-        ("plan", "3 s and the queue, and the slow part is a plan: the worker is free in milliseconds"),
+        (
+            "plan",
+            "3 s and the queue, and the slow part is a plan: the worker is free in milliseconds",
+        ),
     ],
     shown: 5,
     flags: &["stall", "rate", "duration"],
@@ -191,8 +194,8 @@ fn play(
             rows: results.iter().map(|(policy, _, summary)| summary.cells(policy)).collect(),
         },
         notes: vec![
-            "p50 and p99 are of answered requests, during the trouble; back after: seconds from its \
-             start until at most one request in a hundred fails for five seconds."
+            "p50 and p99 are of answered requests that came in trouble; back after: seconds from its \
+             start until no more fail than before it, for good."
                 .to_owned(),
         ],
         details,

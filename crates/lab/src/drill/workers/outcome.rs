@@ -18,8 +18,15 @@ pub(super) struct Second {
 }
 
 pub(super) const COLUMNS: [&str; 9] = [
-    "policy", "second", "requests", "answered", "timeout", "worker_pool_exhausted",
-    "worker_queue_full", "worker_queue_timeout", "kills",
+    "policy",
+    "second",
+    "requests",
+    "answered",
+    "timeout",
+    "worker_pool_exhausted",
+    "worker_queue_full",
+    "worker_queue_timeout",
+    "kills",
 ];
 
 impl Second {
@@ -54,8 +61,17 @@ pub(super) struct Summary {
 
 impl Summary {
     pub(super) const COLUMNS: [&str; 11] = [
-        "policy", "requests", "answered", "timeout", "pool_exhausted", "queue_full",
-        "queue_timeout", "kills", "p50", "p99", "back_after",
+        "policy",
+        "requests",
+        "answered",
+        "timeout",
+        "pool_exhausted",
+        "queue_full",
+        "queue_timeout",
+        "kills",
+        "p50",
+        "p99",
+        "back_after",
     ];
 
     pub(super) fn of(scene: &Scene, seconds: &[Second], mut waits: Vec<Duration>) -> Summary {
@@ -75,10 +91,9 @@ impl Summary {
             waits.get(rank.saturating_sub(1)).copied()
         };
         let whole = (scene.duration.as_secs() as usize).min(seconds.len());
-        let after = &seconds[(TROUBLE_AT.as_secs() as usize).min(whole)..whole];
-        let normal = |second: &Second| second.failed() * 100 <= second.requests;
-        let back = after.windows(5).position(|five| five.iter().all(normal));
-        Summary { total, p50: quantile(0.5), p99: quantile(0.99), back: back.map(|at| at as u64) }
+        let trouble = (TROUBLE_AT.as_secs() as usize).min(whole);
+        let back = back(&seconds[..trouble], &seconds[trouble..whole]);
+        Summary { total, p50: quantile(0.5), p99: quantile(0.99), back }
     }
 
     pub(super) fn cells(&self, policy: &str) -> Vec<Cell> {
@@ -106,6 +121,18 @@ impl Summary {
     }
 }
 
+/// Seconds until the last one in which clearly more failed than used to; `None`: that was the end.
+fn back(before: &[Second], after: &[Second]) -> Option<u64> {
+    let sum = |what: fn(&Second) -> u64| before.iter().map(what).sum::<u64>();
+    let usual = sum(Second::failed) as f64 / sum(|second| second.requests).max(1) as f64;
+    // Twice the usual share, one in a hundred, and three that chance may add.
+    let bad = |second: &Second| {
+        second.failed() as f64 > (2.0 * usual + 0.01) * second.requests as f64 + 3.0
+    };
+    let last = after.iter().rposition(bad).map_or(0, |at| at + 1);
+    (last < after.len()).then_some(last as u64)
+}
+
 type Results = [(&'static str, Vec<Second>, Summary)];
 
 /// Seconds around the trouble.
@@ -115,7 +142,9 @@ pub(super) fn glimpse(scene: &Scene, results: &Results) -> Table {
     table.columns.extend(results.iter().map(|(policy, ..)| *policy));
     let end = (to + 4).min(scene.duration.as_secs());
     let step = ((to - from) / 10).max(1);
-    for at in (from.saturating_sub(2)..end).filter(|at| *at < from || *at >= to || (at - from) % step == 0) {
+    for at in (from.saturating_sub(2)..end)
+        .filter(|at| *at < from || *at >= to || (at - from) % step == 0)
+    {
         let mut row = vec![Cell::Count(at)];
         row.extend(results.iter().map(|(_, seconds, _)| {
             seconds.get(at as usize).map_or(Cell::Nothing, |second| Cell::Count(second.answered))
