@@ -48,7 +48,12 @@ fn main() -> ExitCode {
             let outcome = plan_hedge::run(&arguments);
             print(outcome.code, &outcome.output, &outcome.errors)
         }
-        Command::Drill(_) | Command::DrillList | Command::Explain { .. } => {
+        Command::Drill(arguments) => {
+            let outcome = drill::run(&arguments);
+            print(outcome.code, &outcome.output, &outcome.errors)
+        }
+        Command::DrillList => print(0, &drill::list().output, ""),
+        Command::Explain { .. } => {
             print(2, "", "hedgerow: this command is not part of this version\n")
         }
     }

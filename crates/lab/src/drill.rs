@@ -145,6 +145,12 @@ pub fn run(request: &Request, progress: &mut Progress<'_>) -> Result<Report, Dri
         let names: Vec<&str> = DRILLS.iter().map(|drill| drill.name).collect();
         DrillError(format!("there is no drill {:?}; there are {}", request.name, names.join(", ")))
     })?;
+    let rates = [("mu", request.changes.mu), ("rate", request.changes.rate)];
+    for (flag, value) in rates {
+        if value.is_some_and(|value| !(value > 0.0 && value.is_finite())) {
+            return Err(DrillError(format!("--{flag} is a number above 0")));
+        }
+    }
     if let Some(flag) = request.changes.unknown(drill.flags) {
         let flags: Vec<String> = drill.flags.iter().map(|flag| format!("--{flag}")).collect();
         return Err(DrillError(format!(

@@ -122,13 +122,13 @@ impl Model {
                 STALL_AT.as_secs()
             )));
         }
-        if !(self.rate * self.duration.as_secs_f64() <= MOST) {
+        if self.rate * self.duration.as_secs_f64() > MOST {
             return Err(DrillError::new(format!(
                 "--rate times --duration is {:.0} requests; a drill has {MOST} at most",
                 self.rate * self.duration.as_secs_f64()
             )));
         }
-        if !(self.mu >= 0.001 && self.mu <= 1e9) {
+        if !(0.001..=1e9).contains(&self.mu) {
             return Err(DrillError::new("--mu is 0.001 to 1000000000 queries a second"));
         }
         if self.ttl.is_zero() || self.stall.is_zero() || self.guard.breaker.open.is_zero() {

@@ -68,8 +68,8 @@ impl Pass {
 #[derive(Debug)]
 pub(super) enum Gate {
     None,
-    Plain { breaker: Breaker, owed: u64, heard: Moment },
-    Guard(Guard),
+    Plain { breaker: Box<Breaker>, owed: u64, heard: Moment },
+    Guard(Box<Guard>),
 }
 
 impl Gate {
@@ -88,12 +88,12 @@ impl Gate {
         Ok(match rules.kind {
             Kind::None => Gate::None,
             Kind::Plain => Gate::Plain {
-                breaker: Breaker::new(*config.breaker(), Moment::START),
+                breaker: Box::new(Breaker::new(*config.breaker(), Moment::START)),
                 owed: 0,
                 heard: Moment::START,
             },
             Kind::Strict | Kind::Canary | Kind::Early => {
-                Gate::Guard(Guard::new(config, Moment::START))
+                Gate::Guard(Box::new(Guard::new(config, Moment::START)))
             }
         })
     }

@@ -157,9 +157,9 @@ pub(super) fn glimpse(model: &Model, results: &Results) -> Table {
     let end = model.duration.as_secs();
     let close = (stall.saturating_sub(2)..=over + 4)
         .chain((over + 5)..over + 30)
-        .filter(|at| *at <= over + 4 || (at - over) % 5 == 0);
-    let far = (over + 30..end).filter(|at| (at - over) % 30 == 0).take(4);
-    let later = (over + 180..end).filter(|at| (at - over) % 180 == 0);
+        .filter(|at| *at <= over + 4 || (at - over).is_multiple_of(5));
+    let far = (over + 30..end).filter(|at| (at - over).is_multiple_of(30)).take(4);
+    let later = (over + 180..end).filter(|at| (at - over).is_multiple_of(180));
     let mut table = Table { columns: vec!["second"], rows: Vec::new() };
     table.columns.extend(results.iter().map(|(policy, ..)| *policy));
     for at in close.chain(far).chain(later).filter(|at| *at < end) {

@@ -143,7 +143,7 @@ pub(super) fn glimpse(scene: &Scene, results: &Results) -> Table {
     let end = (to + 4).min(scene.duration.as_secs());
     let step = ((to - from) / 10).max(1);
     for at in (from.saturating_sub(2)..end)
-        .filter(|at| *at < from || *at >= to || (at - from) % step == 0)
+        .filter(|at| *at < from || *at >= to || (at - from).is_multiple_of(step))
     {
         let mut row = vec![Cell::Count(at)];
         row.extend(results.iter().map(|(_, seconds, _)| {
