@@ -89,12 +89,12 @@ fn case_36_bad_data_names_its_line() {
 #[test]
 fn the_lines_to_apply_are_a_configuration() {
     let output = hedgerow("plan hedge --apply --at 100s", Some(&itinerary("apply")));
-    let lines = text(&output.stdout).replace(
-        "[upstream.NAME]",
-        "[server]\nlisten = \"127.0.0.1:0\"\n[upstream.NAME]\nurl = \"http://127.0.0.1:1\"",
-    );
-    let table: toml::Table = lines.parse().expect("TOML");
-    assert_eq!(table["upstream"]["NAME"]["hedge"]["after_ms"].as_integer(), Some(100_000));
+    let lines = text(&output.stdout)
+        .replace("[upstream.NAME]", "[upstream.slow]\nurl = \"http://127.0.0.1:1\"");
+    assert!(lines.contains("after_ms = 100000"), "{lines}");
+    let path = file("apply.toml", &("[worker]\ncommand = \"true\"\n".to_owned() + &lines));
+    let checked = hedgerow("check -c", Some(&path));
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
 }
 
 #[test]
