@@ -1,0 +1,6 @@
+<?php
+
+declare(strict_types=1);
+
+require __DIR__ . '/boot.php';
+require __DIR__ . '/handler.php';

@@ -1,0 +1,7 @@
+<?php
+
+declare(strict_types=1);
+
+require __DIR__ . '/boot.php';
+
+return require __DIR__ . '/hello-worker.php';
