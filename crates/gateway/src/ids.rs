@@ -81,12 +81,13 @@ pub(crate) fn fresh() -> String {
     // The first half is a bijection of the counter, so no two ids of one process are the same.
     let first = mix(high.wrapping_add(count.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
     let second = mix(low ^ first);
-    let mut text = String::with_capacity(32);
-    for byte in first.to_be_bytes().into_iter().chain(second.to_be_bytes()) {
-        text.push(char::from(b"0123456789abcdef"[usize::from(byte >> 4)]));
-        text.push(char::from(b"0123456789abcdef"[usize::from(byte & 15)]));
+    let mut text = [0; 32];
+    let bytes = first.to_be_bytes().into_iter().chain(second.to_be_bytes());
+    for (digits, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        *digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
     }
-    text
+    str::from_utf8(&text).unwrap_or_default().to_owned()
 }
 
 /// The finalizer of splitmix64 (Steele, Lea, Flood 2014).

@@ -14,9 +14,10 @@ use std::sync::Arc;
 impl Inner {
     /// Carries out everything the policy has queued, and what follows from that.
     pub(super) fn carry_out(self: &Arc<Self>, state: &mut State) {
-        let mut any = false;
+        let mut told = false;
         while let Some(action) = state.policy.next_action() {
-            any = true;
+            // A grant changes neither when the policy wants to be woken nor what anybody waits for.
+            told |= !matches!(action, Action::Grant { .. });
             match action {
                 Action::Start { worker, load } => self.start_worker(state, worker, load),
                 Action::Kill { worker, reason } => {
@@ -53,7 +54,7 @@ impl Inner {
                 }
             }
         }
-        if any {
+        if told {
             self.replan.notify_one();
             self.progress.send_replace(());
         }

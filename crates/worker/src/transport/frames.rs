@@ -3,6 +3,7 @@
 //! Invariant: the lease is settled by how the worker ended, whatever became of the caller: in full
 //! it serves on; past a timeout or out of step it is never used again.
 
+use super::attended::Attended;
 use super::connection::{Connection, PIECE, timed_out};
 use super::reading::Caller;
 use crate::answer::{Answer, Content, Response, Stream, StreamItem};
@@ -22,17 +23,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// Runs the exchange in a task of its own and waits for its answer.
+/// Runs the exchange and waits for its answer.
 pub(crate) async fn exchange(lease: Lease, job: Job) -> Result<Answer, Failure> {
     let (waiting, answer) = oneshot::channel();
-    tokio::spawn(run(lease, job, waiting));
-    answer.await.unwrap_or_else(|_| {
-        Err(Failure::new(
-            Class::TransportError,
-            At::Gateway,
-            "the exchange ended without an answer",
-        ))
-    })
+    Attended { work: Some(Box::pin(run(lease, job, waiting))), answer }.await
 }
 
 struct Exchange {
