@@ -1,7 +1,7 @@
 """What the gateway itself costs: CPU time for a request, and time on the way of one.
 
-The worker is the scripted one. Its own socket is used twice: by the gateway, and by a client that
-does the bare exchange of frames; the two alternate, so that both see the same machine."""
+The worker is the scripted one. One belongs to the gateway, and to another a client speaks frames
+itself, the bare exchange; the two alternate, so that both see the same machine."""
 
 import os
 import time
@@ -42,7 +42,8 @@ def run(options):
     above, bare50, http50, above99 = [], [], [], []
     with servers.scratch() as folder:
         socket = os.path.join(folder, "worker.sock")
-        with scripted(options.binary, socket), servers.hedgerow(options.binary, {"worker-sockets": socket}) as server:
+        pool = {"worker-command": f"{options.binary} stage worker", "worker-pool-size": 1}
+        with scripted(options.binary, socket), servers.hedgerow(options.binary, pool) as server:
             for _ in range(rounds):
                 pairs = latency(server.url, socket, count)
                 a, b = [pair[0] for pair in pairs], [pair[1] for pair in pairs]

@@ -28,13 +28,15 @@ def measure(binary, boot, rounds, seconds):
     with contextlib.ExitStack() as stack:
         running = [(name, stack.enter_context(server)) for name, server in peers(binary, boot)]
         for _, server in running:
-            wrk.run(server.url + "/", CONNECTIONS, 1)
+            wrk.run(server.url + "/", CONNECTIONS, 1, strict=False)
         for _ in range(rounds):
             for name, server in running:
                 pids = server.pids()
                 before = process.cpu_ms(pids)
-                load = wrk.run(server.url + "/", CONNECTIONS, seconds)
+                load = wrk.run(server.url + "/", CONNECTIONS, seconds, strict="keep_conn" not in name)
                 cpu = process.cpu_ms(pids) - before
+                if not load.requests:
+                    raise machine.Failed(f"{name} answered nothing for {seconds} s")
                 seen.setdefault(name, []).append((load.rate, load.p50, load.p99, cpu / load.requests * 1000))
     return seen
 

@@ -135,7 +135,8 @@ def nginx_fpm(workers, script, keep_conn=False, terminate=None, read_timeout=Non
         command = [fpm(), "-F", "-y", conf, "-d", "opcache.enable=1"]
         if _user():
             command.append("-R")
-        keep = "keepalive 16;" if keep_conn else ""
+        # A kept connection holds its php-fpm process: no more of them than there are processes.
+        keep = f"keepalive {max(1, workers // cpus())};" if keep_conn else ""
         location = f"""
             fastcgi_pass app;
             {"fastcgi_keep_conn on;" if keep_conn else ""}
