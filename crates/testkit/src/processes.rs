@@ -2,6 +2,8 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::ops::{Deref, DerefMut};
+use std::process::Child;
 
 /// A process that runs; one that has ended and is not reaped yet does not.
 #[must_use]
@@ -44,6 +46,31 @@ pub fn signal(pid: u32, signal: Signal) {
     match kill_process(target, signal) {
         Ok(()) | Err(rustix::io::Errno::SRCH) => {}
         Err(error) => panic!("signal {signal:?} to {pid}: {error}"),
+    }
+}
+
+/// A child that is killed and reaped when dropped, so that a test that fails leaves none.
+#[derive(Debug)]
+pub struct Leashed(pub Child);
+
+impl Deref for Leashed {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Leashed {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Leashed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::php::in_repository;
 use crate::server::{HEDGEROW, Lines, addresses, json};
 use hedgerow_testkit::http::Client;
-use hedgerow_testkit::processes::{alive, descendants, signal};
+use hedgerow_testkit::processes::{Leashed, alive, descendants, signal};
 use hedgerow_testkit::scratch::Scratch;
 use hedgerow_testkit::until::until;
 use rustix::process::Signal;
@@ -89,17 +89,15 @@ fn assert_kept(scene: &Scene, output: &str) {
 
 #[test]
 fn the_demo_keeps_what_its_tour_promises() {
-    let mut demo = Command::new(HEDGEROW)
-        .args(["demo", "--port", "0"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("hedgerow runs");
+    let mut command = Command::new(HEDGEROW);
+    command.args(["demo", "--port", "0"]).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut demo = Leashed(command.spawn().expect("hedgerow runs"));
     let stdout = Lines::of(demo.stdout.take().unwrap());
     let stderr = Lines::of(demo.stderr.take().unwrap());
     until("the tour", || stdout.text().contains("Ctrl-C").then_some(()));
-    let (_, admin) = stderr.all().iter().find_map(|line| addresses(line)).expect("the addresses");
+    let (_, admin) =
+        until("the addresses", || stderr.all().iter().find_map(|line| addresses(line)));
     let scenes = scenes(&stdout.text());
     assert!(scenes.len() >= 13, "{scenes:#?}");
     let ready = || {

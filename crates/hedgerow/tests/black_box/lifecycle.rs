@@ -263,7 +263,7 @@ fn a_gateway_that_is_killed_takes_its_workers_and_their_children_with_it() {
 
 /// Runs `serve` that cannot start: exit code 2, nothing on stdout, and what it said.
 fn refused(scratch: &Scratch, args: &[&str]) -> String {
-    let mut child = server::command(scratch, args).spawn().expect("hedgerow runs");
+    let mut child = server::spawn(scratch, args);
     let mut stdout = Lines::of(child.stdout.take().unwrap());
     let mut stderr = Lines::of(child.stderr.take().unwrap());
     let status = until("the end of hedgerow", || child.try_wait().unwrap());

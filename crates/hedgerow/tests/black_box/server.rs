@@ -4,7 +4,7 @@
 //! directory of it is left. Every test holds it to that.
 
 use hedgerow_testkit::http::{Client, Response};
-use hedgerow_testkit::processes::{alive, descendants, signal, stopped};
+use hedgerow_testkit::processes::{Leashed, alive, descendants, signal, stopped};
 use hedgerow_testkit::scratch::Scratch;
 use hedgerow_testkit::until::until;
 use rustix::process::Signal;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -31,7 +31,7 @@ const BASE: &[(&str, &str)] = &[
 ];
 
 pub(crate) struct Server {
-    child: Child,
+    child: Leashed,
     pub(crate) addr: SocketAddr,
     pub(crate) admin: SocketAddr,
     pub(crate) scratch: Scratch,
@@ -76,7 +76,7 @@ impl Server {
     /// The same in a directory that has something in it already, with further arguments.
     pub(crate) fn start_in(scratch: Scratch, lines: &str, args: &[&str]) -> Server {
         scratch.file("hedgerow.toml", config(lines));
-        let mut child = command(&scratch, args).spawn().expect("hedgerow runs");
+        let mut child = spawn(&scratch, args);
         let stdout = Lines::of(child.stdout.take().expect("a pipe"));
         let stderr = Lines::of(child.stderr.take().expect("a pipe"));
         let (addr, admin) = until("the line with the addresses", || {
@@ -305,6 +305,11 @@ pub(crate) fn command(scratch: &Scratch, args: &[&str]) -> Command {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command
+}
+
+/// Starts that and leaves it to the test.
+pub(crate) fn spawn(scratch: &Scratch, args: &[&str]) -> Leashed {
+    Leashed(command(scratch, args).spawn().expect("hedgerow runs"))
 }
 
 /// The addresses of the line that says where it listens.

@@ -15,7 +15,7 @@ fn sigterm_while_workers_boot_leaves_nothing() {
             "worker.command = \"{HEDGEROW} stage worker --fork-child --boot hang\"\nworker.start_timeout_ms = 60000\nworker.pool_size = 2"
         )),
     );
-    let mut child = server::command(&scratch, &[]).spawn().expect("hedgerow runs");
+    let mut child = server::spawn(&scratch, &[]);
     let mut stderr = Lines::of(child.stderr.take().unwrap());
     // The guard, two workers and the child of each.
     let family = until("the workers and their children", || {

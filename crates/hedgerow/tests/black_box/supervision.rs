@@ -4,12 +4,12 @@
 use crate::envelope::assert_failure;
 use crate::server::{self, HEDGEROW, Lines, Server};
 use hedgerow_testkit::http::Client;
-use hedgerow_testkit::processes::{alive, signal};
+use hedgerow_testkit::processes::{Leashed, alive, signal};
 use hedgerow_testkit::scratch::Scratch;
 use hedgerow_testkit::until::until;
 use rustix::process::Signal;
 use serde_json::Value;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 #[test]
 fn a_worker_that_has_served_its_requests_is_replaced_and_no_request_notices() {
@@ -44,31 +44,20 @@ fn a_worker_that_grew_too_large_is_replaced_between_two_requests() {
     assert_eq!(server.get("/hello").text(), "hello\n");
 }
 
-/// A worker that the test starts itself.
-struct Own(Child);
-
-impl Own {
-    fn start(scratch: &Scratch) -> Own {
-        let socket = scratch.path().join("own.sock");
-        let mut command = Command::new(HEDGEROW);
-        command.args(["stage", "worker", "--socket"]).arg(&socket).stdin(Stdio::null());
-        let child = command.spawn().expect("the scripted worker runs");
-        until("its socket", || socket.exists().then_some(()));
-        Own(child)
-    }
-}
-
-impl Drop for Own {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// A worker that the test starts itself, at `own.sock`.
+fn own(scratch: &Scratch) -> Leashed {
+    let socket = scratch.path().join("own.sock");
+    let mut command = Command::new(HEDGEROW);
+    command.args(["stage", "worker", "--socket"]).arg(&socket).stdin(Stdio::null());
+    let child = Leashed(command.spawn().expect("the scripted worker runs"));
+    until("its socket", || socket.exists().then_some(()));
+    child
 }
 
 #[test]
 fn a_worker_that_somebody_else_started_is_used_and_neither_ended_nor_replaced() {
     let scratch = Scratch::new();
-    let mut own = Own::start(&scratch);
+    let mut own = own(&scratch);
     let lines = "worker.sockets = [\"own.sock\"]\nworker.queue_capacity = 5\nworker.queue_timeout_ms = 20000\nworker.read_timeout_ms = 300";
     let server = Server::start_in(scratch, lines, &[]);
     assert_eq!(server.get("/hello").text(), "hello\n");
@@ -85,7 +74,7 @@ fn a_worker_that_somebody_else_started_is_used_and_neither_ended_nor_replaced() 
         (&false.into(), &Value::Null)
     );
     server.stop();
-    assert!(own.0.try_wait().unwrap().is_none(), "it is not ours to end");
+    assert!(own.try_wait().unwrap().is_none(), "it is not ours to end");
 }
 
 #[test]
@@ -102,7 +91,7 @@ fn a_flood_of_output_is_taken_and_changes_nothing() {
 fn an_access_log_that_nobody_reads_any_more_ends_nothing() {
     let scratch = Scratch::new();
     scratch.file("hedgerow.toml", server::config(""));
-    let mut child = server::command(&scratch, &[]).spawn().expect("hedgerow runs");
+    let mut child = server::spawn(&scratch, &[]);
     drop(child.stdout.take());
     let mut stderr = Lines::of(child.stderr.take().unwrap());
     let (addr, _) =

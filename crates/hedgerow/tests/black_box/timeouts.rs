@@ -121,9 +121,10 @@ fn case_53_no_number_of_timeouts_puts_the_pool_into_backoff() {
     }
     assert_eq!(server.get("/hello").text(), "hello\n");
     let ended = server.stop();
-    let count = |kind: &str| ended.events.iter().filter(|event| event["type"] == kind).count();
-    assert_eq!(count("worker.restart_scheduled"), 0);
-    assert_eq!(count("worker.killed"), 200);
-    let timeouts = ended.events.iter().filter(|event| event["timeout_phase"] == "read").count();
-    assert_eq!(timeouts, 200);
+    let count =
+        |field: &str, value: &str| ended.events.iter().filter(|e| e[field] == value).count();
+    assert_eq!(count("type", "worker.restart_scheduled"), 0);
+    assert_eq!(count("timeout_phase", "read"), 200);
+    let killed = |e: &&serde_json::Value| e["type"] == "worker.killed" && e["reason"] == "timeout";
+    assert_eq!(ended.events.iter().filter(killed).count(), 200);
 }
