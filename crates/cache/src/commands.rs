@@ -4,11 +4,12 @@
 //! is never sent twice. The classes are those of the contract; whatever has to know a command asks
 //! here.
 
+use hedgerow_wire::resp::command::Span;
 use hedgerow_wire::resp::upgrade::Shape;
 
 /// What may be done with a command while the store is not asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Class {
+pub(crate) enum Class {
     /// Shed while the circuit is open.
     Read,
     /// Reaches the store past an open circuit; else as if it had not been stored.
@@ -27,7 +28,7 @@ pub enum Class {
 
 /// What a command is answered as if nothing were stored, or nothing had been done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fallback {
+pub(crate) enum Fallback {
     /// Nothing.
     Nil,
     /// Nothing, for each key or field.
@@ -54,7 +55,7 @@ pub enum Fallback {
 
 /// What a write that may be carried out late could undo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Undoes {
+pub(crate) enum Undoes {
     /// Nothing that can be put right by removing it.
     Nothing,
     /// Whole values: their keys are removed.
@@ -65,34 +66,31 @@ pub enum Undoes {
 
 /// Where the keys of a command are: first argument, last one (from the end where negative), step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Keys(pub u8, pub i8, pub u8);
+pub(crate) struct Keys(u8, i8, u8);
 
 /// One command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// In capitals.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// What the guard does with it.
-    pub class: Class,
+    pub(crate) class: Class,
     /// What it is answered while it is not carried out.
-    pub fallback: Fallback,
+    pub(crate) fallback: Fallback,
     /// What it answers where both versions of the protocol are known to differ in the head alone.
-    pub shape: Option<Shape>,
+    pub(crate) shape: Option<Shape>,
     /// Where its keys are.
-    pub keys: Keys,
+    pub(crate) keys: Keys,
     /// What it could undo.
-    pub undoes: Undoes,
+    pub(crate) undoes: Undoes,
 }
 
 /// A command that is not in the table.
-pub const UNKNOWN: Row = Row {
-    name: "",
-    class: Class::Meaning,
-    fallback: Fallback::None,
-    shape: None,
-    keys: NO_KEYS,
-    undoes: Undoes::Nothing,
-};
+pub(crate) static UNKNOWN: Row = bare("", Class::Meaning);
+
+/// The old value carries meaning.
+static SET_WITH_GET: Row = undoing(Undoes::Keys, meaning("SET", ONE));
+static BLOCKING: Row = bare("XREAD", Class::Pinned);
 
 const NO_KEYS: Keys = Keys(0, 0, 0);
 const ONE: Keys = Keys(1, 1, 1);
@@ -125,7 +123,14 @@ const fn meaning(name: &'static str, keys: Keys) -> Row {
 }
 
 const fn bare(name: &'static str, class: Class) -> Row {
-    Row { class, name, ..UNKNOWN }
+    Row {
+        name,
+        class,
+        fallback: Fallback::None,
+        shape: None,
+        keys: NO_KEYS,
+        undoes: Undoes::Nothing,
+    }
 }
 
 use Class::{Invalidation, Local, Pinned, Read, Refused};
@@ -134,7 +139,7 @@ use Shape::{List, Map, Plain, Set};
 
 /// In the order of the alphabet.
 #[rustfmt::skip]
-const TABLE: &[Row] = &[
+static TABLE: &[Row] = &[
     meaning("APPEND", ONE),
     bare("ASKING", Local),
     bare("AUTH", Local),
@@ -244,57 +249,80 @@ const TABLE: &[Row] = &[
 
 /// The row of a command, by the name a client wrote.
 #[must_use]
-pub fn named(name: &[u8]) -> Row {
+pub(crate) fn named(name: &[u8]) -> &'static Row {
     let mut upper = [0u8; 16];
-    let Some(upper) = upper.get_mut(..name.len()) else { return UNKNOWN };
+    let Some(upper) = upper.get_mut(..name.len()) else { return &UNKNOWN };
     for (to, from) in upper.iter_mut().zip(name) {
         *to = from.to_ascii_uppercase();
     }
     let upper = &*upper;
-    TABLE.binary_search_by(|row| row.name.as_bytes().cmp(upper)).map_or(UNKNOWN, |at| TABLE[at])
+    TABLE.binary_search_by(|row| row.name.as_bytes().cmp(upper)).map_or(&UNKNOWN, |at| &TABLE[at])
 }
 
-/// The row of a command with these arguments, the name first: options can change the class.
-#[must_use]
-pub fn row_of(args: &[&[u8]]) -> Row {
-    let row = args.first().map_or(UNKNOWN, |name| named(name));
-    let has = |from: usize, word: &str| {
-        args.get(from..).unwrap_or_default().iter().any(|a| a.eq_ignore_ascii_case(word.as_bytes()))
-    };
+/// The arguments of a command where it was read, its name the first of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Args<'a> {
+    buf: &'a [u8],
+    spans: &'a [Span],
+}
+
+impl<'a> Args<'a> {
+    /// The arguments in `buf` at `spans`.
+    pub(crate) fn new(buf: &'a [u8], spans: &'a [Span]) -> Args<'a> {
+        Args { buf, spans }
+    }
+
+    /// How many, with the name.
+    pub(crate) fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// An argument; empty beyond the last.
+    pub(crate) fn get(&self, at: usize) -> &'a [u8] {
+        self.spans.get(at).and_then(|&(from, to)| self.buf.get(from..to)).unwrap_or_default()
+    }
+
+    /// All from one on.
+    pub(crate) fn from(&self, at: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let buf = self.buf;
+        let spans = self.spans.get(at..).unwrap_or_default();
+        spans.iter().map(move |&(from, to)| buf.get(from..to).unwrap_or_default())
+    }
+
+    /// Whether an argument is this word, however it is written.
+    pub(crate) fn is(&self, at: usize, word: &str) -> bool {
+        self.get(at).eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    fn has(&self, from: usize, word: &str) -> bool {
+        self.from(from).any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+    }
+}
+
+/// The row of a command with these arguments: options can change the class.
+pub(crate) fn row_of(args: &Args<'_>) -> &'static Row {
+    let row = named(args.get(0));
     match row.name {
-        // The old value carries meaning.
-        "SET" if args.len() > 4 - 1 && has(3, "GET") => {
-            Row { class: Class::Meaning, fallback: Fallback::None, ..row }
-        }
-        "" if is(args, "XREAD") || is(args, "XREADGROUP") => {
-            if has(1, "BLOCK") {
-                bare("XREAD", Pinned)
-            } else {
-                UNKNOWN
-            }
+        "SET" if args.len() > 3 && args.has(3, "GET") => &SET_WITH_GET,
+        "" if (args.is(0, "XREAD") || args.is(0, "XREADGROUP")) && args.has(1, "BLOCK") => {
+            &BLOCKING
         }
         _ => row,
     }
 }
 
-/// Whether the command has this name.
-#[must_use]
-pub fn is(args: &[&[u8]], name: &str) -> bool {
-    args.first().is_some_and(|first| first.eq_ignore_ascii_case(name.as_bytes()))
-}
-
 impl Row {
-    /// The keys among the arguments, the name being the first of them.
-    pub fn keys_of<'a>(&self, args: &[&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
+    /// The keys among the arguments.
+    pub(crate) fn keys_of<'a>(&self, args: &Args<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let Keys(first, last, step) = self.keys;
         let end = if last < 0 {
             (args.len() + 1).saturating_sub(usize::from(last.unsigned_abs()))
         } else {
             usize::from(last.unsigned_abs()) + 1
         };
-        let from = if step == 0 { args.len() } else { usize::from(first) };
-        let args = args.get(from..end.min(args.len()).max(from)).unwrap_or_default().to_vec();
-        args.into_iter().step_by(usize::from(step).max(1))
+        let from = if step == 0 { end } else { usize::from(first) };
+        let count = end.min(args.len()).saturating_sub(from);
+        args.from(from).take(count).step_by(usize::from(step).max(1))
     }
 }
 
@@ -302,9 +330,14 @@ impl Row {
 mod tests {
     use super::*;
 
-    fn of(line: &str) -> (Row, Vec<&[u8]>) {
-        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        (row_of(&args), args)
+    /// A line as it is read, and where its words are.
+    fn spans(line: &str) -> Vec<Span> {
+        let start = |word: &str| word.as_ptr().addr() - line.as_ptr().addr();
+        line.split(' ').map(|word| (start(word), start(word) + word.len())).collect()
+    }
+
+    fn class(line: &str) -> Class {
+        row_of(&Args::new(line.as_bytes(), &spans(line))).class
     }
 
     #[test]
@@ -313,26 +346,29 @@ mod tests {
             assert!(two[0].name < two[1].name, "{} before {}", two[0].name, two[1].name);
         }
         for row in TABLE {
-            assert_eq!(named(row.name.to_lowercase().as_bytes()), *row);
+            assert_eq!(named(row.name.to_lowercase().as_bytes()), row);
         }
     }
 
     #[test]
     fn options_change_the_class() {
-        assert_eq!(of("SET k v EX 5 NX").0.class, Class::Repair);
-        assert_eq!(of("set k v get").0.class, Class::Meaning);
-        assert_eq!(of("SET k GET").0.class, Class::Repair, "a value of that name");
-        assert_eq!(of("XREAD BLOCK 0 STREAMS s 0").0.class, Class::Pinned);
-        assert_eq!(of("XREAD STREAMS s 0").0.class, Class::Meaning);
-        assert_eq!(of("FT.SEARCHWITHAVERYLONGNAME x").0, UNKNOWN);
+        assert_eq!(class("SET k v EX 5 NX"), Class::Repair);
+        assert_eq!(class("set k v get"), Class::Meaning);
+        assert_eq!(class("SET k GET"), Class::Repair, "a value of that name");
+        assert_eq!(class("XREAD BLOCK 0 STREAMS s 0"), Class::Pinned);
+        assert_eq!(class("XREAD STREAMS s 0"), Class::Meaning);
+        assert_eq!(class("FT.SEARCHWITHAVERYLONGNAME x"), Class::Meaning);
     }
 
     #[test]
     fn keys_are_where_the_table_says() {
         let keys = |line: &str| {
-            let (row, args) = of(line);
-            let keys: Vec<String> =
-                row.keys_of(&args).map(|k| String::from_utf8_lossy(k).into_owned()).collect();
+            let spans = spans(line);
+            let args = Args::new(line.as_bytes(), &spans);
+            let keys: Vec<String> = row_of(&args)
+                .keys_of(&args)
+                .map(|k| String::from_utf8_lossy(k).into_owned())
+                .collect();
             keys.join(" ")
         };
         assert_eq!(keys("GET a"), "a");

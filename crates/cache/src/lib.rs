@@ -1,13 +1,38 @@
 //! The guarded cache: an application keeps answering while its cache stalls.
+//!
+//! Invariant: whether to ask the store, to shed, to repair, to journal or to send a canary is
+//! decided by `hedgerow_policy`; this crate connects, sends, waits, discards and remembers.
+//!
+//! ```text
+//! Guarded::memory(bytes) · Guarded::redis(settings, …)   a store behind its guard
+//! Cache                                                   what Rust code does with it
+//! Coalesced::fetch(key, ttl, work)                        one fetch for all who miss at once
+//! Port::start(settings, guarded, clock)                   what any Redis client does with it
+//! ```
+//!
+//! Below: [`lane`] is the one connection that all callers of a database share, [`keeper`] stands
+//! between the calls and the policies, [`commands`] is the one table of Redis commands.
 #![forbid(unsafe_code)]
 
+pub mod cache;
 pub mod clock;
-pub mod commands;
+mod commands;
+pub mod counts;
 pub mod fault;
+pub mod guarded;
+mod journal_file;
+mod keeper;
+mod lane;
+mod lanes;
 pub mod memory;
+mod near;
 pub mod settings;
 mod url;
 
+pub use cache::{Cache, Lease, Leased, Purged, Saved};
 pub use clock::Clock;
 pub use fault::Fault;
+pub use guarded::{Guarded, GuardedError};
+pub use lane::LaneSnapshot;
 pub use memory::Memory;
+pub use settings::{GuardedSettings, PortSettings, RedisSettings};

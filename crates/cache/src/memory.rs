@@ -219,7 +219,7 @@ impl Memory {
     }
 
     /// Empties one database, or all.
-    fn empty(&self, database: Option<u32>) {
+    pub(crate) fn clear(&self, database: Option<u32>) {
         self.purged.step_all();
         self.changed.step_all();
         match database {
@@ -306,7 +306,7 @@ impl Memory {
 
     /// Empties a database.
     pub fn flush(&self, database: u32) {
-        self.empty(Some(database));
+        self.clear(Some(database));
     }
 
     /// Up to `most` keys that begin with `prefix`.

@@ -1,6 +1,8 @@
 //! What the cache is told at start. Plain values; where they come from is the binary's business.
 
 use hedgerow_policy::backoff::BackoffConfig;
+use hedgerow_policy::guard::GuardSettings;
+use hedgerow_policy::journal::JournalConfig;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -103,6 +105,37 @@ impl RedisSettings {
             return Err("liveness_timeout_ms must not be below call_timeout_ms".to_owned());
         }
         Ok(())
+    }
+}
+
+/// How a store is guarded.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GuardedSettings {
+    /// Breaker and canary. Its two deadlines are taken from [`RedisSettings`].
+    pub guard: GuardSettings,
+    /// Bounds of the journal. Whether it has a file is said by `journal_file`.
+    pub journal: JournalConfig,
+    /// The journal's file; without one it lasts as long as this process.
+    pub journal_file: Option<PathBuf>,
+    /// Age up to which shed reads are answered from the near copy; zero: there is none.
+    pub stale: Duration,
+    /// Bytes of the near copy.
+    pub near_bytes: u64,
+    /// What all keys of this cache begin with: what a resume removes.
+    pub key_prefix: Vec<u8>,
+}
+
+impl Default for GuardedSettings {
+    /// The contract's defaults.
+    fn default() -> GuardedSettings {
+        GuardedSettings {
+            guard: GuardSettings::default(),
+            journal: JournalConfig::default(),
+            journal_file: None,
+            stale: Duration::ZERO,
+            near_bytes: 64 << 20,
+            key_prefix: Vec::new(),
+        }
     }
 }
 

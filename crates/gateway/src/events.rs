@@ -4,6 +4,7 @@
 //! but the buffer of the thread. Words of an application go into `error_message`, `error` and
 //! `line`, and into those alone; where the log is to be redacted, all three are masked.
 
+mod cache;
 mod pool;
 
 pub(crate) use pool::Processes;

@@ -307,6 +307,14 @@ impl Guard {
         self.breaker.stirred() || self.owed.stirred()
     }
 
+    /// Whether a transition waits to be told: what is left of [`Guard::stirred`] for a driver whose
+    /// connections set their own timers for silence.
+    #[inline]
+    #[must_use]
+    pub fn moved(&self) -> bool {
+        self.breaker.stirred()
+    }
+
     /// The next transition that has not been told, in order; `None` also ends
     /// [`Guard::stirred`].
     pub fn next_transition(&self) -> Option<Transition> {

@@ -3,10 +3,13 @@
 //! Invariant: crates below the gateway report facts here and never log or count for Prometheus
 //! themselves. An observer must not block and must not call back into the reporter.
 
+mod cache;
 mod call;
 
+pub use cache::CacheEvent;
 pub use call::CallEvent;
 
+use crate::breaker::Transition;
 use std::time::Duration;
 
 /// Why a worker process was ended by the pool.
@@ -47,7 +50,7 @@ impl EndReason {
     }
 }
 
-/// A fact about the pool or a worker. `worker` is the slot's number, from 0.
+/// A fact about the pool, a worker or the cache. `worker` is the slot's number, from 0.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event<'a> {
     /// A process was started.
@@ -156,6 +159,15 @@ pub enum Event<'a> {
         /// What happened.
         event: CallEvent<'a>,
     },
+    /// A circuit moved.
+    BreakerTransition {
+        /// Whose circuit: `cache`, or the name of an upstream.
+        name: &'a str,
+        /// The move: from where, to where, why, which episode.
+        transition: &'a Transition,
+    },
+    /// Something about the guarded cache.
+    Cache(CacheEvent<'a>),
 }
 
 /// Takes events. Implemented by the gateway (metrics, event log) and by tests.

@@ -111,7 +111,7 @@ pub(super) fn flush(memory: &Memory, asked: &Asked<'_>, out: &mut BytesMut) -> D
         _ => return Err(Wrong::Syntax),
     }
     let all = asked.args[0].eq_ignore_ascii_case(b"FLUSHALL");
-    memory.empty((!all).then_some(asked.database));
+    memory.clear((!all).then_some(asked.database));
     reply::status(out, "OK");
     Ok(())
 }

@@ -132,6 +132,7 @@ pub(super) fn record(inner: &Inner, event: &Event<'_>) {
         // One line for each request says it already.
         Event::QueueWait | Event::QueueRejected | Event::QueueTimeout => {}
         Event::QueueGranted { .. } | Event::Call { .. } => {}
+        Event::BreakerTransition { .. } | Event::Cache(_) => super::cache::record(inner, event),
     }
 }
 

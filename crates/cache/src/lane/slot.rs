@@ -1,0 +1,96 @@
+//! Where the replies to one call arrive.
+//!
+//! Invariant: a slot has one caller and one lane; when the caller is gone only the lane holds it,
+//! and the lane then discards what comes. A slot is used again only when the lane has let go of it.
+
+use crate::fault::Fault;
+use hedgerow_wire::resp::Frame;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// The replies of one call, in order, as they come.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    frames: Vec<Frame>,
+    /// Replies that are still to come.
+    missing: u32,
+    fault: Option<Fault>,
+    waker: Option<Waker>,
+}
+
+impl Slot {
+    /// A slot for `replies` replies: `last` once more if the lane has let go of it.
+    pub(crate) fn next(last: Option<Arc<Slot>>, replies: u32) -> Arc<Slot> {
+        let slot = last.filter(|slot| Arc::strong_count(slot) == 1).unwrap_or_default();
+        {
+            let mut state = slot.lock();
+            state.frames.clear();
+            state.missing = replies;
+            state.fault = None;
+        }
+        slot
+    }
+
+    /// Whether nobody waits any more.
+    pub(crate) fn abandoned(slot: &Arc<Slot>) -> bool {
+        Arc::strong_count(slot) == 1
+    }
+
+    /// The lane has a reply.
+    pub(crate) fn deliver(&self, frame: Frame) {
+        let mut state = self.lock();
+        state.frames.push(frame);
+        state.missing = state.missing.saturating_sub(1);
+        if state.missing == 0
+            && let Some(waker) = state.waker.take()
+        {
+            drop(state);
+            waker.wake();
+        }
+    }
+
+    /// No further reply will come.
+    pub(crate) fn fail(&self, fault: Fault) {
+        let mut state = self.lock();
+        state.fault = Some(fault);
+        if let Some(waker) = state.waker.take() {
+            drop(state);
+            waker.wake();
+        }
+    }
+
+    /// Ready once all replies are there, or none will come any more.
+    pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if state.missing == 0 || state.fault.is_some() {
+            return Poll::Ready(());
+        }
+        match &mut state.waker {
+            Some(waker) if waker.will_wake(context.waker()) => {}
+            waker => *waker = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// Ready as [`Slot::poll`] is.
+    pub(crate) async fn settled(&self) {
+        std::future::poll_fn(|context| self.poll(context)).await;
+    }
+
+    /// What has come, and why the rest will not, if that is known.
+    pub(crate) fn take(&self, into: &mut Vec<Frame>) -> Option<Fault> {
+        let mut state = self.lock();
+        into.append(&mut state.frames);
+        state.waker = None;
+        state.fault.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
