@@ -66,7 +66,7 @@ pub(crate) enum Undoes {
 
 /// Where the keys of a command are: first argument, last one (from the end where negative), step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Keys(u8, i8, u8);
+pub(crate) struct Keys(pub(crate) u8, pub(crate) i8, pub(crate) u8);
 
 /// One command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -246,6 +246,11 @@ static TABLE: &[Row] = &[
     meaning("ZREM", ONE),
     read("ZSCAN", Scan, Plain),
 ];
+
+/// Every command there is a row for, in the order of the alphabet.
+pub(crate) fn all() -> &'static [Row] {
+    TABLE
+}
 
 /// The row of a command, by the name a client wrote.
 #[must_use]

@@ -24,6 +24,7 @@ mod canary;
 mod remote;
 mod snapshot;
 
+pub(crate) use remote::{Remote, escape, hash};
 pub use snapshot::{BreakerShown, CacheShown};
 
 use crate::cache::{Cache, Hold, Lease, Leased, Purged, Saved};
@@ -41,7 +42,6 @@ use hedgerow_policy::guard::{Guard, GuardConfig, GuardSettings};
 use hedgerow_policy::journal::{Journal, JournalConfig};
 use hedgerow_policy::observe::Silent;
 use hedgerow_policy::{Moment, Observer};
-use remote::Remote;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;

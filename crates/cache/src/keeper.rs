@@ -75,6 +75,11 @@ pub(crate) struct ReadTicket {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Behind(Option<(u64, u64)>);
 
+impl Behind {
+    /// Nothing is owed.
+    pub(crate) const NOTHING: Behind = Behind(None);
+}
+
 impl ReadTicket {
     pub(crate) fn behind(&self) -> Behind {
         self.behind
@@ -118,7 +123,7 @@ impl Keeper {
             }
         };
         if !self.owing.load(Ordering::Acquire) {
-            return Some(ReadTicket { permit, behind: Behind(None) });
+            return Some(ReadTicket { permit, behind: Behind::NOTHING });
         }
         self.read_behind(lane, database, permit)
     }

@@ -21,6 +21,7 @@ pub(crate) mod slot;
 pub(crate) mod stream;
 mod wire;
 
+pub(crate) use connect::{Identity, connect};
 pub(crate) use slot::Slot;
 
 use crate::clock::Clock;

@@ -26,6 +26,7 @@ mod lane;
 mod lanes;
 pub mod memory;
 mod near;
+pub mod port;
 pub mod settings;
 mod url;
 
@@ -35,4 +36,5 @@ pub use fault::Fault;
 pub use guarded::{Guarded, GuardedError};
 pub use lane::LaneSnapshot;
 pub use memory::Memory;
+pub use port::Port;
 pub use settings::{GuardedSettings, PortSettings, RedisSettings};

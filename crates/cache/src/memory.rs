@@ -18,6 +18,7 @@ mod strings;
 mod table;
 
 pub use table::execute;
+pub(crate) use table::{execute_alone, known};
 
 use bytes::Bytes;
 use generations::Generations;

@@ -281,7 +281,7 @@ fn millis(ttl: Option<Duration>) -> Option<String> {
 }
 
 /// The place of a key among the invalidations of this process. (FNV-1a.)
-fn hash(key: &[u8]) -> u64 {
+pub(crate) fn hash(key: &[u8]) -> u64 {
     key.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

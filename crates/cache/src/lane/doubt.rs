@@ -31,7 +31,8 @@ impl Doubts {
         }
     }
 
-    fn note_command(&mut self, args: &Args<'_>) {
+    /// Takes note of one command.
+    pub(crate) fn note_command(&mut self, args: &Args<'_>) {
         let row = commands::row_of(args);
         match row.undoes {
             Undoes::Nothing => {}

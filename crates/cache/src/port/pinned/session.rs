@@ -1,0 +1,364 @@
+//! One client on its own store connection.
+//!
+//! Invariant: `owed` is the replies that are awaited, in the order in which the client is to see
+//! them; some of them are known already. While the client is subscribed, the store speaks when it
+//! likes, and all of it is passed on.
+
+use super::{Client, Own, Remote};
+use crate::commands::{self, Args, Class};
+use crate::fault::Fault;
+use crate::keeper::outcome;
+use crate::lane::Slot;
+use crate::lane::doubt::Doubts;
+use crate::port::dispatch::Look;
+use crate::port::fallback::{self, Why};
+use bytes::{Buf, Bytes, BytesMut};
+use hedgerow_policy::Moment;
+use hedgerow_policy::breaker::Outcome;
+use hedgerow_policy::guard::Permit;
+use hedgerow_wire::resp::{Kind, Limits, Parsed, Parser, Protocol, Scanner, reply};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+const READ: usize = 16 << 10;
+
+enum Owed {
+    /// From the store, by then.
+    Store(Moment),
+    /// Known already.
+    Known(Bytes),
+}
+
+/// How a session ended.
+pub(super) enum End {
+    /// The client needs no connection of its own any more.
+    Done,
+    /// The client left, or is to be closed.
+    Gone,
+    /// The store did not answer, or closed the connection.
+    Failed(Fault),
+}
+
+pub(super) struct Session {
+    own: Own,
+    remote: Arc<Remote>,
+    permit: Option<Permit>,
+    scanner: Scanner,
+    to_store: BytesMut,
+    from_store: BytesMut,
+    owed: VecDeque<Owed>,
+    transaction: bool,
+    watching: bool,
+    subscribed: bool,
+    /// The connection is not as it was opened: it is not given back.
+    used_up: bool,
+    /// What the commands since the last rest may have written.
+    doubts: Doubts,
+    /// The client asked to be closed.
+    leaving: bool,
+}
+
+impl Session {
+    pub(super) fn new(own: Own, remote: Arc<Remote>, permit: Permit) -> Session {
+        Session {
+            own,
+            remote,
+            permit: Some(permit),
+            scanner: Scanner::new(Limits::STORE),
+            to_store: BytesMut::new(),
+            from_store: BytesMut::new(),
+            owed: VecDeque::new(),
+            transaction: false,
+            watching: false,
+            subscribed: false,
+            used_up: false,
+            doubts: Doubts::default(),
+            leaving: false,
+        }
+    }
+
+    /// Nothing of the client is left on the connection.
+    fn at_rest(&self) -> bool {
+        !self.transaction && !self.watching && !self.subscribed
+    }
+
+    pub(super) async fn run(&mut self, client: &mut Client) -> End {
+        let clock = self.remote.keeper.clock;
+        let mut first = true;
+        let mut fresh = true;
+        loop {
+            if fresh && (first || !self.at_rest()) && !self.leaving {
+                fresh = self.take_command(client, &mut first);
+            }
+            self.pass_known(client);
+            if client.closing && !self.leaving {
+                return End::Gone;
+            }
+            if self.owed.is_empty() && self.to_store.is_empty() {
+                if self.leaving {
+                    return End::Gone;
+                }
+                if self.at_rest() && !first {
+                    return End::Done;
+                }
+            }
+            if client.out.len() > client.shared.settings.output_limit {
+                client.shared.counts.overflowed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                return End::Gone;
+            }
+            let more = fresh && !self.at_rest();
+            let deadline = self.owed.iter().find_map(|owed| match owed {
+                Owed::Store(by) => Some(*by),
+                Owed::Known(_) => None,
+            });
+            self.from_store.reserve(READ);
+            client.input.reserve(1 << 10);
+            let (mut client_reads, mut client_writes) = client.stream.split();
+            let (mut store_reads, mut store_writes) = tokio::io::split(&mut self.own.stream);
+            tokio::select! {
+                biased;
+                read = store_reads.read_buf(&mut self.from_store) => match read {
+                    Ok(0) => return End::Failed(Fault::Lost("it closed the connection".into())),
+                    Err(error) => return End::Failed(Fault::Lost(error.to_string())),
+                    Ok(_) => {
+                        if let Err(fault) = self.pass_on(client) {
+                            return End::Failed(fault);
+                        }
+                    }
+                },
+                wrote = store_writes.write_buf(&mut self.to_store), if !self.to_store.is_empty() => {
+                    if let Err(error) = wrote {
+                        return End::Failed(Fault::Lost(error.to_string()));
+                    }
+                }
+                wrote = client_writes.write_buf(&mut client.out), if !client.out.is_empty() => {
+                    if wrote.is_err() {
+                        return End::Gone;
+                    }
+                }
+                read = client_reads.read_buf(&mut client.input) => match read {
+                    Ok(0) | Err(_) => return End::Gone,
+                    Ok(_) => fresh = true,
+                },
+                () = std::future::ready(()), if more => {}
+                () = clock.sleep_until(deadline.unwrap_or(Moment::NEVER)) => {
+                    return End::Failed(Fault::Timeout);
+                }
+            }
+        }
+    }
+
+    /// Takes one command from the client's input. False if there is no whole one.
+    fn take_command(&mut self, client: &mut Client, first: &mut bool) -> bool {
+        let mut parser = std::mem::take(&mut client.parser);
+        let parsed = parser.parse(&client.input, Limits::STORE);
+        let more = match parsed {
+            Ok(Parsed::Partial) => false,
+            Ok(Parsed::Nothing(length)) => {
+                client.input.advance(length);
+                true
+            }
+            Ok(Parsed::Inline(length, array)) => {
+                let behind = client.input.split_off(length);
+                client.input = array;
+                client.input.extend_from_slice(&behind);
+                true
+            }
+            Ok(Parsed::Command(length)) => {
+                let bytes = client.input.split_to(length).freeze();
+                self.command(client, &bytes, &parser);
+                *first = false;
+                true
+            }
+            Err(error) => {
+                client.refuse(&error);
+                false
+            }
+        };
+        client.parser = parser;
+        more
+    }
+
+    fn command(&mut self, client: &mut Client, bytes: &Bytes, parser: &Parser) {
+        let args = Args::new(bytes, parser.args());
+        let row = commands::row_of(&args);
+        match row.name {
+            "QUIT" => {
+                self.leaving = true;
+                return self.owed.push_back(Owed::Known(Bytes::from_static(b"+OK\r\n")));
+            }
+            "RESET" | "AUTH" | "HELLO" | "CLIENT" if self.transaction || self.subscribed => {
+                let text = format!("ERR {} is not supported here through the guard", row.name);
+                return self.owe_error(&text);
+            }
+            "MULTI" => self.transaction = true,
+            "EXEC" | "DISCARD" => (self.transaction, self.watching) = (false, false),
+            "WATCH" => self.watching = true,
+            "UNWATCH" if !self.transaction => self.watching = false,
+            "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" if !self.transaction => {
+                (self.subscribed, self.used_up) = (true, true);
+            }
+            "SELECT" => {
+                self.used_up = true;
+                let number = std::str::from_utf8(args.get(1)).ok().and_then(|n| n.parse().ok());
+                client.database = number.unwrap_or(client.database);
+            }
+            "PING" | "ECHO" => {}
+            _ if row.class == Class::Refused => {
+                return self
+                    .owe_error(&format!("ERR {} is not supported through the guard", row.name));
+            }
+            _ if row.class == Class::Local && !self.transaction => {
+                let now = client.shared.clock.now();
+                let look = Look { input: bytes, args, row, now };
+                let before = client.out.len();
+                client.local(&look);
+                let answer = client.out.split_off(before).freeze();
+                return self.owed.push_back(Owed::Known(answer));
+            }
+            _ => {}
+        }
+        self.note(client, &args);
+        self.to_store.extend_from_slice(bytes);
+        if !self.subscribed {
+            let clock = self.remote.keeper.clock;
+            let waits = row.class == Class::Pinned && is_wait(row.name) && !self.transaction;
+            let timeout = self.remote.lanes.store.settings.call_timeout;
+            let by = if waits { Moment::NEVER } else { clock.now() + timeout };
+            self.owed.push_back(Owed::Store(by));
+        }
+    }
+
+    fn note(&mut self, client: &Client, args: &Args<'_>) {
+        self.doubts.note_command(args);
+        if self.remote.near.on() {
+            let row = commands::row_of(args);
+            let now = client.shared.clock.now();
+            row.keys_of(args).for_each(|k| self.remote.near.forget(client.database, k, now));
+        }
+    }
+
+    fn owe_error(&mut self, text: &str) {
+        let mut out = BytesMut::new();
+        reply::error(&mut out, text);
+        self.owed.push_back(Owed::Known(out.freeze()));
+    }
+
+    /// Passes replies on that are known already and whose turn it is.
+    fn pass_known(&mut self, client: &mut Client) {
+        while let Some(Owed::Known(bytes)) = self.owed.front() {
+            client.out.extend_from_slice(bytes);
+            self.owed.pop_front();
+        }
+        if self.owed.is_empty() && !self.transaction {
+            self.doubts = Doubts::default();
+        }
+    }
+
+    /// Passes on what the store has said.
+    fn pass_on(&mut self, client: &mut Client) -> Result<(), Fault> {
+        let broken = |e: hedgerow_wire::resp::Error| Fault::Protocol(e.to_string());
+        while let Some(whole) = self.scanner.scan(&self.from_store).map_err(broken)? {
+            let bytes = self.from_store.split_to(whole.length).freeze();
+            if let Some(permit) = self.permit.take() {
+                self.remote.keeper.settle(permit, outcome(whole.kind, &bytes, false));
+            }
+            client.out.extend_from_slice(&bytes);
+            if self.subscribed {
+                if is_last_farewell(&bytes) {
+                    self.subscribed = false;
+                }
+            } else if whole.kind != Kind::Push {
+                self.owed.pop_front();
+                self.pass_known(client);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the session. What cannot be answered any more is answered here.
+    pub(super) fn close(mut self, client: &mut Client, end: End) -> Result<(), ()> {
+        let owes = self.owed.iter().any(|owed| matches!(owed, Owed::Store(_)));
+        match end {
+            End::Done => {
+                let clean = !self.used_up && self.from_store.is_empty() && !self.scanner.midway();
+                if clean {
+                    client.shared.pinned.keep(self.own);
+                }
+                Ok(())
+            }
+            End::Gone => {
+                if owes {
+                    self.end_at_the_store();
+                }
+                client.closing = true;
+                Err(())
+            }
+            End::Failed(fault) => {
+                if let Some(permit) = self.permit.take() {
+                    let outcome = match fault {
+                        Fault::Timeout => Outcome::Timeout,
+                        _ => Outcome::Connection,
+                    };
+                    self.remote.keeper.settle(permit, outcome);
+                }
+                if owes {
+                    self.end_at_the_store();
+                }
+                if self.subscribed || self.leaving {
+                    // A subscriber has to notice that messages are lost.
+                    client.closing = true;
+                    return Err(());
+                }
+                for owed in std::mem::take(&mut self.owed) {
+                    match owed {
+                        Owed::Known(bytes) => client.out.extend_from_slice(&bytes),
+                        Owed::Store(_) => fallback::error(&mut client.out, Why::Fault(&fault)),
+                    }
+                }
+                if self.transaction || self.watching {
+                    // Its end will say that nothing of it was done.
+                    client.begin_transaction(false);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes sure that what was sent is not carried out later, over newer values.
+    fn end_at_the_store(&mut self) {
+        let identity = &self.own.identity;
+        let mut out = BytesMut::new();
+        let mut commands = 0;
+        if let (true, Some(id), Some(address)) =
+            (identity.can_be_ended(), identity.id, &identity.address)
+        {
+            let id = id.to_string();
+            let args: [&[u8]; 6] = [b"CLIENT", b"KILL", b"ID", id.as_bytes(), b"ADDR", address];
+            reply::command(&mut out, &args);
+            commands += 1;
+        }
+        commands += self.doubts.write_removal(&mut out);
+        if commands == 0 {
+            return;
+        }
+        // On the lane of the writes: ahead of whatever is written from now on.
+        let lane = self.remote.lanes.lane(self.own.of.0, Protocol::Resp2);
+        let slot = Slot::next(None, commands);
+        if lane.submit(out.freeze(), commands, &slot).is_ok() {
+            tokio::spawn(async move { slot.settled().await });
+        }
+    }
+}
+
+fn is_wait(name: &str) -> bool {
+    name.starts_with('B') || matches!(name, "WAIT" | "WAITAOF" | "XREAD")
+}
+
+/// Whether this says that no subscription is left.
+fn is_last_farewell(reply: &[u8]) -> bool {
+    const WORD: &[u8] = b"unsubscribe\r\n";
+    let head = &reply[..reply.len().min(40)];
+    reply.ends_with(b"\r\n:0\r\n") && head.windows(WORD.len()).any(|w| w == WORD)
+}

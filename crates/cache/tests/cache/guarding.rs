@@ -1,0 +1,1 @@
+//! What is shed, what is repaired, what is journalled.

@@ -1,0 +1,1 @@
+//! Who gets which reply, and what a lost connection may still do.
