@@ -36,7 +36,6 @@ impl Clock {
     }
 
     /// A timer that fires at `moment`; [`Moment::NEVER`] is far away. It can be reset.
-    #[must_use]
     pub(crate) fn timer(&self, moment: Moment) -> tokio::time::Sleep {
         tokio::time::sleep_until(self.instant(moment))
     }

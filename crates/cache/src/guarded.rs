@@ -22,9 +22,11 @@
 mod asking;
 mod canary;
 mod remote;
+mod resume;
 mod snapshot;
 
-pub(crate) use remote::{Remote, escape, hash};
+pub(crate) use remote::{Remote, hash};
+pub use resume::ResumeError;
 pub use snapshot::{BreakerShown, CacheShown};
 
 use crate::cache::{Cache, Hold, Lease, Leased, Purged, Saved};
@@ -38,6 +40,7 @@ use crate::memory::Memory;
 use crate::near::Near;
 use crate::settings::{GuardedSettings, RedisSettings};
 use bytes::Bytes;
+use hedgerow_policy::breaker::Override;
 use hedgerow_policy::guard::{Guard, GuardConfig, GuardSettings};
 use hedgerow_policy::journal::{Journal, JournalConfig};
 use hedgerow_policy::observe::Silent;
@@ -192,6 +195,13 @@ impl Guarded {
         keeper.guard.reconfigure(keeper.clock.now(), config);
         keeper.stir.notify_one();
         Ok(())
+    }
+
+    /// Holds the circuit open or closed, or lets it decide again.
+    pub fn hold(&self, to: Override) {
+        let keeper = self.keeper();
+        keeper.guard.set_override(keeper.clock.now(), to);
+        keeper.stir.notify_one();
     }
 
     fn now(&self) -> Moment {

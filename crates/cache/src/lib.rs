@@ -16,6 +16,7 @@
 
 pub mod cache;
 pub mod clock;
+pub mod coalesced;
 mod commands;
 pub mod counts;
 pub mod fault;
@@ -32,8 +33,9 @@ mod url;
 
 pub use cache::{Cache, Lease, Leased, Purged, Saved};
 pub use clock::Clock;
+pub use coalesced::{Coalesced, FetchError};
 pub use fault::Fault;
-pub use guarded::{Guarded, GuardedError};
+pub use guarded::{Guarded, GuardedError, ResumeError};
 pub use lane::LaneSnapshot;
 pub use memory::Memory;
 pub use port::Port;

@@ -252,9 +252,8 @@ impl Driver {
                     armed = false;
                     return Poll::Pending;
                 };
-                let due = match shared.judge_silence(since) {
-                    Some(due) => due,
-                    None => return Poll::Ready(End::Silent),
+                let Some(due) = shared.judge_silence(since) else {
+                    return Poll::Ready(End::Silent);
                 };
                 timer.as_mut().reset(shared.store.clock.instant(due));
                 armed = true;

@@ -20,7 +20,6 @@ pub(super) enum Wrong {
     Expire,
     Unknown,
     Cursor,
-    Database,
 }
 
 pub(super) type Done = Result<(), Wrong>;
@@ -40,7 +39,6 @@ impl Wrong {
             Wrong::Overflow => reply::error(out, "ERR increment or decrement would overflow"),
             Wrong::HashInteger => reply::error(out, "ERR hash value is not an integer"),
             Wrong::Cursor => reply::error(out, "ERR invalid cursor"),
-            Wrong::Database => reply::error(out, "ERR DB index is out of range"),
             Wrong::Arity => {
                 reply::error(out, &format!("ERR wrong number of arguments for '{lower}' command"));
             }

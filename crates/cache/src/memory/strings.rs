@@ -61,7 +61,7 @@ fn swap(
 ) -> Done {
     let value = asked.args.get(2).copied().unwrap_or_default();
     let old = memory.change(asked.database, asked.args[1], asked.now, |entry| {
-        match text(entry.as_ref()).map(|old| old.cloned()) {
+        match text(entry.as_ref()).map(Option::<&Bytes>::cloned) {
             Ok(old) => (change(value), Ok(old)),
             Err(wrong) => (Change::Keep, Err(wrong)),
         }
@@ -78,7 +78,7 @@ pub(super) fn getex(memory: &Memory, asked: &Asked<'_>, out: &mut BytesMut) -> D
         _ => return Err(Wrong::Syntax),
     };
     let found = memory.change(asked.database, asked.args[1], asked.now, |entry| {
-        let found = text(entry.as_ref()).map(|found| found.cloned());
+        let found = text(entry.as_ref()).map(Option::<&Bytes>::cloned);
         let change = match (entry, until) {
             (Some(entry), Some(Some(deadline))) if found.is_ok() => {
                 Change::Store(Entry { deadline, ..entry })
@@ -149,7 +149,7 @@ fn set_options(asked: &Asked<'_>) -> Result<SetOptions, Wrong> {
 pub(super) fn set(memory: &Memory, asked: &Asked<'_>, out: &mut BytesMut) -> Done {
     let options = set_options(asked)?;
     let (stored, old) = memory.change(asked.database, asked.args[1], asked.now, |entry| {
-        let old = match text(entry.as_ref()).map(|old| old.cloned()) {
+        let old = match text(entry.as_ref()).map(Option::<&Bytes>::cloned) {
             Err(wrong) if options.get => return (Change::Keep, (false, Err(wrong))),
             old => old.unwrap_or_default(),
         };

@@ -121,7 +121,7 @@ fn spawn(port: u16, scratch: &Scratch, options: &[&str]) -> Child {
     command.spawn().expect("redis-server is installed")
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("its address").port()
 }
@@ -206,6 +206,8 @@ impl Fixture {
         let clock = Clock::start();
         let events = Arc::new(Events::default());
         let mut redis = server.settings();
+        // Tests run beside each other on few processors: a deadline is met or the store stands still.
+        redis.call_timeout = Duration::from_millis(500);
         let mut settings = GuardedSettings::default();
         let mut port = port_settings();
         change(&mut redis, &mut settings, &mut port);
