@@ -170,7 +170,7 @@ async fn a_journal_that_overflows_sheds_until_it_is_resumed_case_9() {
             client.check(&[(&*format!("DEL app:{i}"), ":0")]);
         }
         assert_eq!(fixture.guarded.snapshot().journal.overflowed, [0]);
-        assert_eq!(fixture.events.count("JournalOverflowed"), 1);
+        assert_eq!(fixture.events.count("JournalOverflowed {"), 1);
         fixture.server.resume();
         until("the circuit to close", || {
             assert_eq!(client.ask("GET app:100"), "$-1");
