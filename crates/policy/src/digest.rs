@@ -158,6 +158,34 @@ impl Digest {
         Some(Quantile::AtLeast(Duration::from_micros(longest)))
     }
 
+    /// How much longer a call that has taken `so_far` would take in the mean, as far as durations
+    /// beyond that are known; what is not known counts as nothing.
+    #[must_use]
+    pub fn mean_residual(&self, so_far: Duration) -> Duration {
+        let from = u64::try_from(so_far.as_micros()).unwrap_or(LONGEST).min(LONGEST);
+        let mut at_risk = self.total.taken + self.total.cut;
+        let (mut surviving, mut known, mut rest) = (1.0, 0.0, 0.0);
+        for bucket in 0..BUCKETS {
+            let took = u64::from(self.total.took[bucket]);
+            if took > 0 {
+                let ends = surviving * took as f64 / at_risk as f64;
+                let at = floor(bucket);
+                if at > from {
+                    known += ends;
+                    rest += ends * (at - from) as f64;
+                }
+                surviving -= ends;
+            }
+            at_risk = at_risk.saturating_sub(took + u64::from(self.total.censored[bucket]));
+            if at_risk == 0 {
+                break;
+            }
+        }
+        // What survives beyond everything known may take any time: at least none.
+        let all = known + surviving.max(0.0);
+        if all > 0.0 { Duration::from_micros((rest / all) as u64) } else { Duration::ZERO }
+    }
+
     /// The longest duration known in full.
     #[must_use]
     pub fn longest(&self) -> Option<Duration> {

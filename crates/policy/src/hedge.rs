@@ -81,6 +81,18 @@ pub enum Action {
     Demoted(Endpoint),
 }
 
+/// What the head of a response says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// The status.
+    pub status: u16,
+    /// How long it asks to be left alone.
+    pub retry_after: Option<Duration>,
+    /// It is a stream that is passed on as it comes: where the complete response would win, its
+    /// first data does.
+    pub streams: bool,
+}
+
 /// How a key is settled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {

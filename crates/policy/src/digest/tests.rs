@@ -46,6 +46,16 @@ fn nothing_measured_and_nothing_but_stalls() {
 }
 
 #[test]
+fn what_was_saved_is_what_is_known_of_longer_calls() {
+    let digest = fed(&[(95, 60), (5, 330)], &[]);
+    let rest = digest.mean_residual(s(160)).as_secs();
+    assert!((165..=170).contains(&rest), "{rest}");
+    assert_eq!(digest.mean_residual(s(400)), Duration::ZERO);
+    let unknown = fed(&[(95, 60)], &[(5, 160)]);
+    assert_eq!(unknown.mean_residual(s(100)), Duration::ZERO, "nothing is known beyond");
+}
+
+#[test]
 fn buckets_are_contiguous_and_narrow() {
     for b in 0..BUCKETS {
         assert_eq!(bucket(floor(b)), b);

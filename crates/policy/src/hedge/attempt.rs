@@ -4,7 +4,7 @@
 //! read should it become the key's), or it has ended with one outcome. It never goes back.
 
 use super::Fault;
-use super::config::{HedgeConfig, Progress, RaceConfig};
+use super::config::{Answer, HedgeConfig, Progress, RaceConfig};
 use crate::breaker::{self, Permit};
 use crate::endpoints::{Endpoint, Role};
 use crate::moment::Moment;
@@ -84,6 +84,8 @@ pub(super) struct Attempt {
     pub(super) connected: bool,
     pub(super) status: Option<u16>,
     pub(super) accepted: bool,
+    /// What it wins with.
+    pub(super) answer: Answer,
     pub(super) first_data: Option<Moment>,
     /// The last sign of progress, as the hedge counts it.
     progress: Option<Moment>,
@@ -109,6 +111,7 @@ impl Attempt {
             connected: false,
             status: None,
             accepted: false,
+            answer: Answer::Full,
             first_data: None,
             progress: None,
             flowed: None,

@@ -6,11 +6,10 @@
 use super::attempt::{Attempt, AttemptId, Cut, Outcome, Phase};
 use super::config::{Answer, Progress, Replay};
 use super::upstream::Upstream;
-use super::{Action, Fault, Race, State, Verdict};
+use super::{Action, Fault, Head, Race, State, Verdict};
 use crate::digest::Sample;
 use crate::endpoints::Role;
 use crate::moment::Moment;
-use std::time::Duration;
 
 impl Race {
     /// The attempt has a connection: its request is being written.
@@ -20,22 +19,27 @@ impl Race {
         }
     }
 
-    /// The head of the attempt's response, and what it said in Retry-After.
+    /// The head of the attempt's response.
     pub fn on_head(
         &mut self,
         now: Moment,
         upstream: &mut Upstream,
         attempt: AttemptId,
-        status: u16,
-        retry_after: Option<Duration>,
+        head: Head,
     ) {
         if !self.takes_part(attempt) {
             return;
         }
+        let Head { status, retry_after, streams } = head;
         let (progress, accepted) = (self.progress(), self.config.accepts(status));
+        let answer = match self.config.answer() {
+            Answer::Full if streams => Answer::FirstData,
+            answer => answer,
+        };
         let it = &mut self.attempts[attempt.index()];
         it.on_head(now, status, progress);
         it.accepted = accepted;
+        it.answer = answer;
         if let Some(wait) = retry_after.filter(|_| !accepted) {
             upstream.endpoints.on_retry_after(it.endpoint, now + wait);
         }
@@ -49,7 +53,7 @@ impl Race {
             }
             upstream.sample(now, Sample::Censored(took));
             self.after_failure(now, upstream, attempt);
-        } else if self.config.answer() == Answer::Headers {
+        } else if answer == Answer::Headers {
             self.win(now, upstream, attempt);
         }
         self.check_invariants();
@@ -60,7 +64,7 @@ impl Race {
     /// Once the key is settled, [`Race::on_flow`] says the same without the upstream.
     pub fn on_data(&mut self, now: Moment, upstream: &mut Upstream, id: AttemptId, data: bool) {
         let progress = self.progress();
-        let wins = self.takes_part(id) && self.config.answer() == Answer::FirstData;
+        let wins = self.takes_part(id) && self.attempts[id.index()].answer == Answer::FirstData;
         let Some(attempt) = self.attempts.get_mut(id.index()).filter(|a| a.is_open()) else {
             return;
         };
@@ -160,6 +164,15 @@ impl Race {
         self.check_invariants();
     }
 
+    /// Whether the attempt's request may be written once more, on a fresh connection: the one it was
+    /// written to had been used before and closed without a byte of an answer, which is what a
+    /// server does that has just given up an idle connection.
+    #[must_use]
+    pub fn may_resend(&self, attempt: AttemptId) -> bool {
+        let silent = self.attempts.get(attempt.index()).is_some_and(|a| a.status.is_none());
+        silent && self.takes_part(attempt) && self.call.repeatable && self.call.body != Replay::Lost
+    }
+
     fn progress(&self) -> Progress {
         self.config.hedge.as_ref().map_or(Progress::Bytes, |h| h.progress)
     }
@@ -180,6 +193,10 @@ impl Race {
         }
         upstream.sample(now, Sample::Took(took));
         upstream.counters.succeeded += 1;
+        if attempt.role == Role::Hedge {
+            let rest = upstream.digest.mean_residual(now.since(self.started));
+            upstream.counters.saved_micros += rest.as_micros() as u64;
+        }
         self.winner = Some(id);
         self.commit(now, upstream, id, true);
     }

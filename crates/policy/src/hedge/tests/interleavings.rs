@@ -1,6 +1,6 @@
 //! Case 39: every order in which things can happen to a small key, and ten thousand random ones.
 
-use super::scene::{at, retries, rules, s, upstream};
+use super::scene::{at, head, retries, rules, s, upstream};
 use crate::hedge::*;
 use crate::jitter::Jitter;
 use crate::moment::Moment;
@@ -83,8 +83,8 @@ impl World {
     fn happen(&mut self, what: Happens) {
         let (now, race, up) = (self.now, &mut self.race, &mut self.up);
         match what {
-            Happens::Good(id) => race.on_head(now, up, AttemptId(id), 200, None),
-            Happens::Bad(id) => race.on_head(now, up, AttemptId(id), 500, None),
+            Happens::Good(id) => race.on_head(now, up, AttemptId(id), head(200, None)),
+            Happens::Bad(id) => race.on_head(now, up, AttemptId(id), head(500, None)),
             Happens::Data(id) => race.on_data(now, up, AttemptId(id), true),
             Happens::Overflow(id) => race.on_overflow(now, up, AttemptId(id)),
             Happens::End(id) => {

@@ -2,7 +2,10 @@
 
 use crate::budget::BudgetConfig;
 use crate::endpoints::DemoteConfig;
-use crate::hedge::*;
+use crate::hedge::{
+    Action, AttemptId, Call, Cut, Endpoint, Fault, HedgeConfig, Outcome, Race, RaceConfig, Reason,
+    RetryConfig, Role, Upstream, UpstreamConfig, Verdict,
+};
 use crate::moment::Moment;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +29,11 @@ pub(super) enum Does {
     Breaks,
     Refused,
 }
-pub(super) use Does::*;
+pub(super) use Does::{Breaks, Comment, Data, End, Head, Later, Refused};
+
+pub(super) fn head(status: u16, retry_after: Option<Duration>) -> crate::hedge::Head {
+    crate::hedge::Head { status, retry_after, streams: false }
+}
 
 /// An attempt's script. What is not in it is silence.
 pub(super) type Script = Vec<(u64, Does)>;
@@ -146,8 +153,8 @@ impl Key {
             let (_, does) = self.running[index].1.remove(0);
             let (race, id) = (&mut self.race, AttemptId(index as u32));
             match does {
-                Head(status) => race.on_head(now, up, id, status, None),
-                Later(status, wait) => race.on_head(now, up, id, status, Some(s(wait))),
+                Head(status) => race.on_head(now, up, id, head(status, None)),
+                Later(status, wait) => race.on_head(now, up, id, head(status, Some(s(wait)))),
                 Data => race.on_data(now, up, id, true),
                 Comment => race.on_data(now, up, id, false),
                 End => race.on_end(now, up, id),

@@ -1,7 +1,10 @@
 //! Cases 1–15, 23–25, 31, 40, 41: who starts when, and who wins.
 
 use super::scene::*;
-use crate::hedge::*;
+use crate::hedge::{
+    Answer, AttemptId, Call, Cut, Fault, HedgeConfig, Outcome, Progress, RaceConfig, Reason, Role,
+    Verdict,
+};
 use crate::moment::Moment;
 
 const NO_ANSWER: Verdict = Verdict::Answer { attempt: AttemptId(0), success: false };
@@ -178,7 +181,7 @@ fn case_15_a_loser_is_not_waited_for() {
     let (mut key, mut up) = play(rules(hedge()), Call::default(), &[silent(), ok(60)]);
     let before = (key.won(), up.counters);
     for second in 161..220 {
-        key.race.on_head(at(second), &mut up, AttemptId(0), 200, None);
+        key.race.on_head(at(second), &mut up, AttemptId(0), head(200, None));
         key.race.on_data(at(second), &mut up, AttemptId(0), true);
         key.race.on_end(at(second), &mut up, AttemptId(0));
     }
@@ -286,4 +289,18 @@ fn an_attempt_that_cannot_connect_is_given_up_and_retried_whatever_its_method() 
     key.run(&mut up);
     assert_eq!(key.starts.len(), 1);
     assert_eq!(Moment::START + key.verdict.unwrap().0, at(100));
+}
+
+#[test]
+fn case_43_a_stream_is_never_held_back() {
+    let race = rules(hedge());
+    let mut up = upstream(race, 2, (0.0, 10));
+    let mut key = Key::new(at(0), &mut up, Call::default(), &[]);
+    let streams = crate::hedge::Head { streams: true, ..head(200, None) };
+    key.race.on_head(at(1), &mut up, AttemptId(0), streams);
+    assert_eq!(key.race.committed(), None, "its head is not its first data");
+    key.race.on_data(at(2), &mut up, AttemptId(0), false);
+    assert_eq!(key.race.committed(), None, "nor is a comment");
+    key.race.on_data(at(3), &mut up, AttemptId(0), true);
+    assert_eq!(key.race.committed(), Some(AttemptId(0)));
 }
