@@ -30,5 +30,6 @@ mod sync;
 
 pub use deadline::Deadline;
 pub use failure::{Class, Failure};
+pub use jitter::Jitter;
 pub use moment::Moment;
 pub use observe::{Event, Observer};

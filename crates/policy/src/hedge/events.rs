@@ -86,6 +86,13 @@ impl Race {
         }
     }
 
+    /// The caller takes again: from now on silence is the upstream's.
+    pub fn on_resume(&mut self, now: Moment) {
+        if let State::Committed(id) = self.state {
+            self.attempts[id.index()].on_resumed(now);
+        }
+    }
+
     /// The caller takes nothing at present, so nothing is read: silence is not the upstream's.
     pub fn on_hold(&mut self) {
         if let State::Committed(id) = self.state {
@@ -162,6 +169,12 @@ impl Race {
             State::Over => {}
         }
         self.check_invariants();
+    }
+
+    /// Whether what this attempt says can still decide something: its answer is to be read.
+    #[must_use]
+    pub fn is_running(&self, attempt: AttemptId) -> bool {
+        self.takes_part(attempt)
     }
 
     /// Whether the attempt's request may be written once more, on a fresh connection: the one it was

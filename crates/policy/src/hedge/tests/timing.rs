@@ -171,7 +171,7 @@ fn case_14_a_slow_reader_is_not_the_upstreams_silence() {
     key.step(at(1), &mut up);
     key.race.on_hold();
     assert_eq!(key.race.next_wake(), None, "we do not read: nothing to wait for");
-    key.race.on_flow(at(500));
+    key.race.on_resume(at(500));
     assert_eq!(key.race.next_wake(), Some(at(560)));
 }
 

@@ -1,0 +1,217 @@
+//! One connection, and the right to use it for one request.
+//!
+//! Invariant: a [`Lease`] that is dropped before its response was complete costs an HTTP/1 connection
+//! its life and an HTTP/2 connection one stream; only [`Lease::finish`] makes a connection free for
+//! others. An HTTP/2 connection on which this side has reset many streams takes no new ones: servers
+//! count such resets against their clients.
+
+use crate::body::Reader;
+use crate::dial::{Dial, Io};
+use crate::origin::{Origin, Scheme};
+use crate::pool::Pool;
+use crate::settings::Protocol;
+use crate::tls::Tls;
+use hedgerow_policy::Moment;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tokio::task::AbortHandle;
+
+/// Largest response head.
+const MAX_HEAD: usize = 256 << 10;
+/// Body bytes in flight from the upstream, for one stream and for one connection.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 4 << 20;
+/// Streams that are reset here before the connection takes no new ones.
+const MAX_RESETS: u32 = 100;
+/// Streams of one connection at once.
+const MAX_STREAMS: u32 = 100;
+
+/// A connection with requests on it is asked so often whether it still lives: a call may be silent
+/// for minutes, a machine that is there answers a ping.
+const PING_EVERY: Duration = Duration::from_secs(20);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The number of a connection; never used twice within a pool.
+pub(crate) type ConnectionId = u64;
+
+/// An HTTP/1 connection that nobody uses at present.
+pub(crate) struct Idle {
+    pub(crate) id: ConnectionId,
+    pub(crate) since: Moment,
+    sender: http1::SendRequest<Reader>,
+    /// Dropped with it, the connection closes.
+    task: Task,
+}
+
+/// An HTTP/2 connection, shared by the requests on it.
+pub(crate) struct Shared {
+    pub(crate) id: ConnectionId,
+    sender: http2::SendRequest<Reader>,
+    streams: AtomicU32,
+    resets: AtomicU32,
+    /// The task ends by itself when the last sender and the last stream are gone.
+    _task: AbortHandle,
+}
+
+struct Task(AbortHandle);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Idle {
+    pub(crate) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.sender.is_ready()
+    }
+}
+
+impl Shared {
+    /// Whether it may ever take another stream.
+    pub(crate) fn is_worn(&self) -> bool {
+        self.sender.is_closed() || self.resets.load(Ordering::Relaxed) >= MAX_RESETS
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.streams.load(Ordering::Relaxed) < MAX_STREAMS && self.sender.is_ready()
+    }
+}
+
+/// The right to send one request over a connection.
+pub(crate) struct Lease {
+    pub(crate) id: ConnectionId,
+    /// The connection has served before.
+    pub(crate) reused: bool,
+    pool: Arc<Pool>,
+    way: Option<Way>,
+}
+
+enum Way {
+    Http1(http1::SendRequest<Reader>, Task),
+    Http2(http2::SendRequest<Reader>, Arc<Shared>),
+}
+
+/// Why a request got no response.
+pub(crate) struct Unanswered {
+    pub(crate) error: hyper::Error,
+    /// The request, if not one byte of it was written.
+    pub(crate) request: Option<Request<Reader>>,
+}
+
+impl Lease {
+    pub(crate) fn http1(pool: Arc<Pool>, idle: Idle) -> Lease {
+        let way = Way::Http1(idle.sender, idle.task);
+        Lease { id: idle.id, reused: true, pool, way: Some(way) }
+    }
+
+    pub(crate) fn http2(pool: Arc<Pool>, shared: &Arc<Shared>, reused: bool) -> Lease {
+        shared.streams.fetch_add(1, Ordering::Relaxed);
+        let way = Way::Http2(shared.sender.clone(), shared.clone());
+        Lease { id: shared.id, reused, pool, way: Some(way) }
+    }
+
+    pub(crate) fn is_http2(&self) -> bool {
+        matches!(self.way, Some(Way::Http2(..)))
+    }
+
+    /// Sends the request and waits for the head of its response.
+    pub(crate) async fn send(
+        &mut self,
+        request: Request<Reader>,
+    ) -> Result<Response<Incoming>, Unanswered> {
+        let sent = match &mut self.way {
+            Some(Way::Http1(sender, _)) => sender.try_send_request(request).await,
+            Some(Way::Http2(sender, _)) => sender.try_send_request(request).await,
+            None => std::future::pending().await,
+        };
+        sent.map_err(|mut refused| {
+            let request = refused.take_message();
+            Unanswered { request, error: refused.into_error() }
+        })
+    }
+
+    /// The response is complete: the connection is free for others.
+    pub(crate) fn finish(mut self) {
+        match self.way.take() {
+            Some(Way::Http1(sender, task)) => {
+                let since = self.pool.clock.now();
+                self.pool.give_back(Idle { id: self.id, since, sender, task });
+            }
+            Some(Way::Http2(_, shared)) => {
+                shared.streams.fetch_sub(1, Ordering::Relaxed);
+            }
+            None => {}
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(Way::Http2(_, shared)) = self.way.take() {
+            shared.streams.fetch_sub(1, Ordering::Relaxed);
+            shared.resets.fetch_add(1, Ordering::Relaxed);
+            self.pool.retire_worn();
+        }
+    }
+}
+
+/// A new connection, ready for its first request.
+pub(crate) async fn connect(pool: Arc<Pool>) -> io::Result<Lease> {
+    let Pool { origin, dial, tls, protocol, .. } = &*pool;
+    let (stream, agreed) = open(origin, dial.as_ref(), tls, *protocol).await?;
+    let id = pool.next_id();
+    if agreed {
+        let shared = http2(id, stream).await?;
+        pool.share(shared.clone());
+        return Ok(Lease::http2(pool, &shared, false));
+    }
+    let mut builder = http1::Builder::new();
+    builder.max_header_size(MAX_HEAD);
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(to_io)?;
+    let task = Task(tokio::spawn(async move { _ = connection.await }).abort_handle());
+    Ok(Lease { id, reused: false, pool, way: Some(Way::Http1(sender, task)) })
+}
+
+async fn open(
+    origin: &Origin,
+    dial: &dyn Dial,
+    tls: &Tls,
+    protocol: Protocol,
+) -> io::Result<(Box<dyn Io>, bool)> {
+    let stream = dial.dial(origin).await?;
+    match origin.scheme {
+        Scheme::Http => Ok((stream, protocol == Protocol::Http2)),
+        Scheme::Https => tls.connect(origin, stream).await,
+    }
+}
+
+async fn http2(id: ConnectionId, stream: Box<dyn Io>) -> io::Result<Arc<Shared>> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_header_list_size(MAX_HEAD as u32)
+        .max_concurrent_reset_streams(MAX_RESETS as usize)
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PING_TIMEOUT);
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(to_io)?;
+    let task = tokio::spawn(async move { _ = connection.await }).abort_handle();
+    let (streams, resets) = (AtomicU32::new(0), AtomicU32::new(0));
+    Ok(Arc::new(Shared { id, sender, streams, resets, _task: task }))
+}
+
+fn to_io(error: hyper::Error) -> io::Error {
+    io::Error::other(error)
+}

@@ -1,0 +1,194 @@
+//! Request and response heads: what belongs to one hop, and what an attempt adds.
+//!
+//! Invariant: headers that belong to a connection (RFC 9110, 7.6.1) never cross it.
+
+use crate::origin::{Origin, Scheme};
+use hedgerow_policy::jitter::Jitter;
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, RETRY_AFTER, TE, TRANSFER_ENCODING,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
+use std::time::Duration;
+
+/// Names which attempt of its key a request is, from 1.
+pub(crate) const ATTEMPT: HeaderName = HeaderName::from_static("hedgerow-attempt");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const UPGRADE: HeaderName = HeaderName::from_static("upgrade");
+/// Says that a request may be sent twice.
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Longest Retry-After that is believed.
+const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
+
+/// The head of a key's request, from which each attempt's is made.
+pub(crate) struct Template {
+    pub(crate) method: Method,
+    path: String,
+    headers: HeaderMap,
+}
+
+impl Template {
+    /// Takes what may cross the hop.
+    pub(crate) fn new<B>(request: &mut Request<B>) -> Template {
+        let mut headers = std::mem::take(request.headers_mut());
+        strip(&mut headers);
+        headers.remove(HOST);
+        headers.remove(CONTENT_LENGTH); // the body says it
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        Template { method: request.method().clone(), path: path.to_owned(), headers }
+    }
+
+    pub(crate) fn is_keyed(&self) -> bool {
+        self.headers.contains_key(IDEMPOTENCY_KEY)
+    }
+
+    /// The request of attempt `number` (from 0) at that endpoint; `None` if the path is none.
+    pub(crate) fn request<B>(
+        &self,
+        origin: &Origin,
+        number: u32,
+        http2: bool,
+        jitter: &mut Jitter,
+        body: B,
+    ) -> Option<Request<B>> {
+        let mut request = Request::new(body);
+        let path = origin.path(&self.path);
+        let headers = request.headers_mut();
+        *headers = self.headers.clone();
+        headers.insert(ATTEMPT, HeaderValue::from(number + 1));
+        if let Some(trace) = headers.get(TRACEPARENT).and_then(|trace| child(trace, jitter)) {
+            headers.insert(TRACEPARENT, trace);
+        }
+        let uri: Uri = if http2 {
+            let scheme = if origin.scheme == Scheme::Https { "https" } else { "http" };
+            let parts = Uri::builder().scheme(scheme).authority(origin.authority());
+            parts.path_and_query(path).build().ok()?
+        } else {
+            headers.insert(HOST, HeaderValue::from_str(origin.authority()).ok()?);
+            path.parse().ok()?
+        };
+        *request.uri_mut() = uri;
+        *request.method_mut() = self.method.clone();
+        *request.version_mut() = if http2 { Version::HTTP_2 } else { Version::HTTP_11 };
+        Some(request)
+    }
+}
+
+/// The same trace, a span of its own (W3C Trace Context).
+fn child(parent: &HeaderValue, jitter: &mut Jitter) -> Option<HeaderValue> {
+    let text = parent.to_str().ok()?;
+    let valid = text.len() == 55 && text.is_ascii() && text.as_bytes()[35] == b'-';
+    let span = jitter.bits() | 1;
+    HeaderValue::try_from(format!("{}{span:016x}{}", valid.then(|| &text[..36])?, &text[52..])).ok()
+}
+
+/// Removes what belongs to the connection.
+pub(crate) fn strip(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    let fixed = [CONNECTION, KEEP_ALIVE, PROXY_CONNECTION, TE, TRANSFER_ENCODING, UPGRADE];
+    for name in named.into_iter().chain(fixed) {
+        headers.remove(name);
+    }
+}
+
+/// How long a response asks to be left alone. Only seconds: a date would need the wall clock, and
+/// no service that limits rates is known to send one.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_WAIT))
+}
+
+/// What a response's body is, as far as it matters for what may be held back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Server-sent events: comments in it are no data.
+    Events,
+    /// Rows, passed on as they come.
+    Rows,
+    /// Anything else.
+    Other,
+}
+
+impl Kind {
+    pub(crate) fn of(headers: &HeaderMap) -> Kind {
+        let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let essence = value.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        let is = |name: &str| essence.eq_ignore_ascii_case(name);
+        if is("text/event-stream") {
+            Kind::Events
+        } else if is("application/x-ndjson") || is("application/ndjson") || is("application/jsonl")
+        {
+            Kind::Rows
+        } else {
+            Kind::Other
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_a_connection_stays_there() {
+        let mut request = Request::get("http://old/x?y=1")
+            .header("connection", "close, X-Hop")
+            .header("x-hop", "1")
+            .header("te", "trailers")
+            .header("keep-alive", "1")
+            .header("x-end", "2")
+            .header("host", "old")
+            .body(())
+            .unwrap();
+        let template = Template::new(&mut request);
+        let origin = Origin::parse("http://new:81/base").unwrap();
+        let sent = template.request(&origin, 1, false, &mut Jitter::new(1), ()).unwrap();
+        assert_eq!(sent.uri(), "/base/x?y=1");
+        let names: Vec<&str> = sent.headers().keys().map(HeaderName::as_str).collect();
+        assert_eq!(names.len(), 3, "{names:?}");
+        assert_eq!(
+            (&sent.headers()["host"], &sent.headers()["x-end"]),
+            (&"new:81".parse().unwrap(), &"2".parse().unwrap())
+        );
+        assert_eq!(sent.headers()[ATTEMPT], "2");
+        let sent = template.request(&origin, 0, true, &mut Jitter::new(1), ()).unwrap();
+        assert_eq!(sent.uri(), "http://new:81/base/x?y=1");
+        assert!(!sent.headers().contains_key("host"));
+    }
+
+    #[test]
+    fn each_attempt_is_a_span_of_the_same_trace() {
+        let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let mut request = Request::get("/").header("traceparent", trace).body(()).unwrap();
+        let template = Template::new(&mut request);
+        let origin = Origin::parse("http://a").unwrap();
+        let mut jitter = Jitter::new(3);
+        let mut span = || {
+            let sent = template.request(&origin, 0, false, &mut jitter, ()).unwrap();
+            sent.headers()[TRACEPARENT].to_str().unwrap().to_owned()
+        };
+        let (a, b) = (span(), span());
+        assert!(a != b && a != trace && a.len() == 55, "{a} {b}");
+        assert!(a.starts_with(&trace[..36]) && a.ends_with("-01"));
+        let odd = HeaderValue::from_static("nonsense");
+        assert_eq!(child(&odd, &mut Jitter::new(1)), None);
+    }
+
+    #[test]
+    fn retry_after_is_believed_within_reason() {
+        let wait = |value: &'static str| {
+            retry_after(&HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(value))]))
+        };
+        assert_eq!(wait("40"), Some(Duration::from_secs(40)));
+        assert_eq!(wait("999999999"), Some(LONGEST_WAIT));
+        assert_eq!(wait("Fri, 31 Dec 1999 23:59:59 GMT"), None);
+    }
+}

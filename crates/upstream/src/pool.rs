@@ -1,0 +1,144 @@
+//! The connections to one endpoint.
+//!
+//! Invariant: at most [`MAX_IDLE`] HTTP/1 connections idle, none longer than [`IDLE_TIME`], and the
+//! one used last is used first. A connection that has closed, was told to go away, or is worn out is
+//! never handed out.
+
+use crate::clock::Clock;
+use crate::connection::{self, ConnectionId, Idle, Lease, Shared};
+use crate::dial::Dial;
+use crate::origin::Origin;
+use crate::settings::Protocol;
+use crate::tls::Tls;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+/// Idle connections kept.
+const MAX_IDLE: usize = 128;
+/// How long a connection may idle. Servers commonly give one up after 60 to 75 seconds.
+const IDLE_TIME: Duration = Duration::from_secs(50);
+
+pub(crate) struct Pool {
+    pub(crate) origin: Origin,
+    pub(crate) dial: Arc<dyn Dial>,
+    pub(crate) tls: Tls,
+    pub(crate) protocol: Protocol,
+    pub(crate) clock: Clock,
+    ids: AtomicU64,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// The one used last is last.
+    idle: Vec<Idle>,
+    shared: Vec<Arc<Shared>>,
+    /// A task will look for what has idled too long.
+    swept: bool,
+}
+
+impl Pool {
+    pub(crate) fn new(
+        origin: Origin,
+        dial: Arc<dyn Dial>,
+        tls: Tls,
+        protocol: Protocol,
+        clock: Clock,
+    ) -> Pool {
+        let kept = Mutex::new(Kept::default());
+        Pool { origin, dial, tls, protocol, clock, ids: AtomicU64::new(1), kept }
+    }
+
+    pub(crate) fn next_id(&self) -> ConnectionId {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A connection that is at hand, other than those.
+    pub(crate) fn take(self: &Arc<Self>, but: &[ConnectionId]) -> Option<Lease> {
+        let mut closed = Vec::new();
+        let mut kept = self.kept();
+        let found = kept
+            .shared
+            .iter()
+            .find(|shared| !but.contains(&shared.id) && !shared.is_worn() && shared.has_room());
+        if let Some(shared) = found.cloned() {
+            return Some(Lease::http2(self.clone(), &shared, true));
+        }
+        let mut at = kept.idle.len();
+        while at > 0 {
+            at -= 1;
+            if kept.idle[at].is_closed() {
+                closed.push(kept.idle.remove(at));
+            } else if kept.idle[at].is_ready() {
+                let idle = kept.idle.remove(at);
+                drop(kept);
+                return Some(Lease::http1(self.clone(), idle));
+            }
+        }
+        drop(kept);
+        None
+    }
+
+    /// A new connection.
+    pub(crate) async fn connect(self: Arc<Self>) -> io::Result<Lease> {
+        connection::connect(self).await
+    }
+
+    pub(crate) fn give_back(self: &Arc<Self>, idle: Idle) {
+        let mut kept = self.kept();
+        kept.idle.push(idle);
+        let oldest = (kept.idle.len() > MAX_IDLE).then(|| kept.idle.remove(0));
+        let sweep = !std::mem::replace(&mut kept.swept, true);
+        drop(kept);
+        drop(oldest);
+        if sweep {
+            tokio::spawn(sweep_later(Arc::downgrade(self), self.clock));
+        }
+    }
+
+    pub(crate) fn share(self: &Arc<Self>, shared: Arc<Shared>) {
+        self.kept().shared.push(shared);
+    }
+
+    /// Lets go of shared connections that take no more streams: each ends with its last stream.
+    pub(crate) fn retire_worn(&self) {
+        self.kept().shared.retain(|shared| !shared.is_worn());
+    }
+
+    /// Connections at hand: HTTP/1 that idle, and HTTP/2.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let kept = self.kept();
+        (kept.idle.len(), kept.shared.len())
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes what has idled too long, until nothing idles.
+async fn sweep_later(pool: Weak<Pool>, clock: Clock) {
+    loop {
+        clock.sleep_until(clock.now() + IDLE_TIME / 5).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let now = clock.now();
+        let mut kept = pool.kept();
+        let old: Vec<Idle> = {
+            let stale = |idle: &Idle| idle.is_closed() || idle.since + IDLE_TIME <= now;
+            let (old, fresh) = std::mem::take(&mut kept.idle).into_iter().partition(stale);
+            kept.idle = fresh;
+            old
+        };
+        kept.shared.retain(|shared| !shared.is_worn());
+        if kept.idle.is_empty() {
+            kept.swept = false;
+            drop(kept);
+            drop(old);
+            return;
+        }
+        drop(kept);
+        drop(old);
+    }
+}

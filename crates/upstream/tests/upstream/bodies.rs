@@ -1,0 +1,109 @@
+//! Cases 19–21: request bodies and second attempts.
+
+use crate::calls::{client, rules, settings};
+use crate::network::{Network, says};
+use bytes::Bytes;
+use hedgerow_policy::failure::Class;
+use hedgerow_policy::hedge::{Reason, Role};
+use hedgerow_upstream::{Body, Client};
+use http::Request;
+use http_body_util::StreamBody;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+fn two() -> Arc<Network> {
+    let network = Network::new();
+    network.script("/x", vec![says(330, "first"), says(60, "second")]);
+    network
+}
+
+async fn winner(client: &Client, request: Request<Body>) -> Option<Role> {
+    client.call("models", request).await.unwrap().report().winner
+}
+
+fn suppressed(client: &Client, reason: Reason) -> u64 {
+    client.view()[0].state.counters.suppressed_for(reason)
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_19_a_post_is_doubled_only_with_an_idempotency_key() {
+    let network = two();
+    let client = client(&network, settings(rules()));
+    let post = || Request::post("/x");
+    assert_eq!(winner(&client, post().body(Body::empty()).unwrap()).await, Some(Role::Primary));
+    assert_eq!(suppressed(&client, Reason::Unsafe), 1);
+    let keyed = post().header("idempotency-key", "k").body(Body::from("b")).unwrap();
+    assert_eq!(winner(&client, keyed).await, Some(Role::Hedge));
+    let seen = network.seen();
+    assert_eq!(seen.len(), 3);
+    assert!(seen[1..].iter().all(|s| s.headers["idempotency-key"] == "k" && s.body == "b"));
+}
+
+fn pieces(size: usize) -> Body {
+    let whole = Bytes::from((0..size).map(|n| (n % 251) as u8).collect::<Vec<_>>());
+    let cut = (0..size).step_by(1000).map(move |at| {
+        let piece = whole.slice(at..(at + 1000).min(size));
+        Ok::<_, Infallible>(http_body::Frame::data(piece))
+    });
+    let cut: Vec<_> = cut.collect();
+    Body::stream(StreamBody::new(Iterated(cut.into_iter())))
+}
+
+/// A stream of what an iterator gives.
+struct Iterated<I>(I);
+
+impl<I: Iterator + Unpin> futures_core::Stream for Iterated<I> {
+    type Item = I::Item;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<I::Item>> {
+        std::task::Poll::Ready(self.0.next())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_20_a_body_at_the_limit_is_sent_twice_one_byte_more_is_not() {
+    for streamed in [false, true] {
+        for (size, expected) in [(64 << 10, Role::Hedge), ((64 << 10) + 1, Role::Primary)] {
+            let network = two();
+            let client = client(&network, settings(rules()));
+            let body = match streamed {
+                true => pieces(size),
+                false => Body::from((0..size).map(|n| (n % 251) as u8).collect::<Vec<_>>()),
+            };
+            let put = Request::put("/x").body(body).unwrap();
+            assert_eq!(winner(&client, put).await, Some(expected), "{size} {streamed}");
+            let seen = network.seen();
+            assert!(seen.iter().all(|s| s.body.len() == size), "unbroken");
+            assert!(seen.iter().all(|s| s.body == seen[0].body), "byte for byte");
+            let lost = u64::from(expected == Role::Primary);
+            assert_eq!(suppressed(&client, Reason::Body), lost);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn case_21_a_long_upload_of_unknown_length_is_streamed_unbroken() {
+    let network = two();
+    let client = client(&network, settings(rules()));
+    let put = Request::put("/x").body(pieces(3 << 20)).unwrap();
+    assert_eq!(winner(&client, put).await, Some(Role::Primary));
+    let seen = network.seen();
+    assert_eq!((seen.len(), seen[0].body.len()), (1, 3 << 20));
+    assert!(seen[0].body.iter().enumerate().all(|(n, byte)| *byte == (n % 251) as u8));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_over_the_upstreams_limit_is_refused_whether_its_length_is_known_or_not() {
+    let network = two();
+    let mut small = settings(rules());
+    small.body_limit = 100_000;
+    let client = client(&network, small);
+    for body in [Body::from(vec![0; 100_001]), pieces(200_000)] {
+        let put = Request::put("/x").body(body).unwrap();
+        let error = client.call("models", put).await.unwrap_err();
+        assert_eq!(error.failure.class, Class::RequestTooLarge);
+    }
+}
