@@ -118,6 +118,10 @@ pub struct Drill {
     pub json: bool,
     /// Changes to the model.
     pub model: DrillModel,
+    /// A configuration to drill beside the drill's own policies.
+    pub config: Option<PathBuf>,
+    /// Which of its upstreams; `None`: the only one that hedges, or the only one.
+    pub upstream: Option<String>,
 }
 
 /// Flags of the drill's model; `None`: the drill's own figure.

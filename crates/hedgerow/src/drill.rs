@@ -1,12 +1,15 @@
 //! `hedgerow drill`: an incident in, what it would have done out.
 
+mod yours;
+
 use std::fs;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
-use hedgerow_lab::drill::{self, Changes, Request};
+use hedgerow_lab::drill::{self, Changes, Request, Yours};
 
-use crate::cli::{Drill, Outcome};
+use crate::cli::{ConfigArguments, Drill, Outcome};
+use crate::config::Config;
 
 /// The drills there are.
 #[must_use]
@@ -39,6 +42,7 @@ fn answer(arguments: &Drill) -> Result<Outcome, (u8, String)> {
             open: model.open,
             duration: model.duration,
         },
+        yours: arguments.config.as_deref().map(|file| settings(file, arguments)).transpose()?,
     };
     let mut progress = Progress::new();
     let report = drill::run(&request, &mut |what, share| progress.show(what, share));
@@ -52,6 +56,13 @@ fn answer(arguments: &Drill) -> Result<Outcome, (u8, String)> {
     }
     let output = if arguments.json { report.json() } else { report.text() };
     Ok(Outcome { code: 0, output, errors: String::new() })
+}
+
+/// The settings of a configuration that can be used.
+fn settings(file: &Path, arguments: &Drill) -> Result<Yours, (u8, String)> {
+    let from = ConfigArguments { file: Some(file.to_path_buf()), flags: Vec::new() };
+    let loaded = Config::load(&from).map_err(|report| (2, report.to_string()))?;
+    yours::of(&loaded.config, arguments.upstream.as_deref()).map_err(|what| (2, what))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), (u8, String)> {

@@ -134,3 +134,32 @@ fn the_summary_as_json() {
     assert_eq!(drill["drill"], "worker-hang");
     assert_eq!(drill["policies"].as_array().map(Vec::len), Some(5));
 }
+
+#[test]
+fn a_configuration_can_be_drilled() {
+    let config = "[worker]\ncommand = \"true\"\npool_size = 2\nqueue_capacity = 8\nqueue_timeout_ms = 100\n\
+                  [cache.breaker]\nopen_ms = 5000\n[upstream.a]\nurl = \"http://127.0.0.1:1\"\n\
+                  hedge = { after_ms = 90000 }\n[upstream.b]\nurl = \"http://127.0.0.1:1\"\n";
+    let path = file("drilled.toml", config);
+    let short = "--rate 100 --keys 300 --ttl 20s --duration 140s";
+    for words in [
+        format!("drill cache-stall --policy plain,yours {short} --json --config"),
+        "drill queue-overload --json --config".to_owned(),
+        "drill worker-hang --policy yours --json --config".to_owned(),
+        "drill brown-out --policy wait,yours --json --config".to_owned(),
+        "drill hedge-stall --policy yours --json --upstream b --config".to_owned(),
+    ] {
+        let drill = json(&hedgerow(&words, Some(&path)));
+        let policies = drill["policies"].as_array().expect("rows");
+        assert!(policies.iter().any(|row| row["policy"] == "yours"), "{words}");
+    }
+    for (words, says) in [
+        ("drill brown-out --upstream c --config", "no upstream \"c\""),
+        ("drill worker-hang --policy yours --csv", "--config FILE"),
+    ] {
+        let path = if words.ends_with("--csv") { file("unused.csv", "") } else { path.clone() };
+        let output = hedgerow(words, Some(&path));
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(text(&output.stderr).contains(says), "{words}: {}", text(&output.stderr));
+    }
+}

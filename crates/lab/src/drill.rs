@@ -18,6 +18,9 @@ mod workers;
 
 pub use report::{Cell, Report, Table};
 
+use hedgerow_policy::guard::GuardSettings;
+use hedgerow_policy::hedge::UpstreamConfig;
+use hedgerow_policy::queue::QueueConfig;
 use std::fmt;
 use std::time::Duration;
 
@@ -32,7 +35,36 @@ pub struct Request {
     pub seed: u64,
     /// Changes to the model.
     pub changes: Changes,
+    /// Settings to drill beside the others, as the policy `yours`.
+    pub yours: Option<Yours>,
 }
+
+/// The settings of a configuration, as far as drills know them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Yours {
+    /// The guarded cache.
+    pub guard: GuardSettings,
+    /// The pool.
+    pub pool: PoolSettings,
+    /// The upstream, if there is one.
+    pub upstream: Option<UpstreamConfig>,
+}
+
+/// The settings of a pool that a drill can show.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PoolSettings {
+    /// How many workers.
+    pub size: u32,
+    /// The queue in front of them.
+    pub queue: QueueConfig,
+    /// How long one may take.
+    pub read_timeout: Duration,
+    /// How long a caller waits.
+    pub request_timeout: Duration,
+}
+
+/// The name of the policy that is the settings of a configuration.
+const YOURS: &str = "yours";
 
 /// Changes to a drill's model; `None`: the drill's own figure.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -133,6 +165,7 @@ pub fn list() -> String {
         }
         out.push('\n');
     }
+    out.push_str("With --config FILE each has one more policy, yours: what that file says.\n");
     out
 }
 
@@ -161,8 +194,13 @@ pub fn run(request: &Request, progress: &mut Progress<'_>) -> Result<Report, Dri
     }
     let mut policies: Vec<&'static str> = Vec::new();
     for wanted in &request.policies {
-        let known = drill.policies.iter().find(|(name, _)| name == wanted);
+        let yours = (YOURS, "");
+        let own = request.yours.iter().map(|_| &yours);
+        let known = drill.policies.iter().chain(own).find(|(name, _)| name == wanted);
         let Some((name, _)) = known else {
+            if wanted == YOURS {
+                return Err(DrillError("policy yours is what --config FILE says".to_owned()));
+            }
             let names: Vec<&str> = drill.policies.iter().map(|(name, _)| *name).collect();
             return Err(DrillError(format!(
                 "drill {} has no policy {wanted:?}; it has {}",
@@ -176,6 +214,20 @@ pub fn run(request: &Request, progress: &mut Progress<'_>) -> Result<Report, Dri
     }
     if policies.is_empty() {
         policies.extend(drill.policies.iter().take(drill.shown).map(|(name, _)| *name));
+        policies.extend(request.yours.iter().map(|_| YOURS));
     }
     (drill.run)(request, &policies, progress)
+}
+
+/// The upstream of the policy `yours`, where that is among the policies.
+fn your_upstream<'r>(
+    request: &'r Request,
+    policies: &[&'static str],
+) -> Result<Option<&'r UpstreamConfig>, DrillError> {
+    let yours = request.yours.as_ref().filter(|_| policies.contains(&YOURS));
+    match yours.map(|yours| yours.upstream.as_ref()) {
+        Some(None) => Err(DrillError("the configuration names no upstream to drill".to_owned())),
+        Some(upstream) => Ok(upstream),
+        None => Ok(None),
+    }
 }

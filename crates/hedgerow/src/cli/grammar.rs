@@ -191,6 +191,12 @@ fn drill() -> Clap {
         .arg(path("csv", "Write every second into this file"))
         .arg(path("svg", "Draw it into this file"))
         .arg(switch("json", "Print JSON"))
+        .arg(path("config", "Drill the settings of this configuration too, as the policy yours"))
+        .arg(
+            flag("upstream", "Which upstream of the configuration")
+                .value_name("NAME")
+                .requires("config"),
+        )
         .next_help_heading("Model")
         .arg(
             flag("mu", "Requests a second that the database serves").value_parser(values::positive),
@@ -287,6 +293,8 @@ fn drill_of(of: &ArgMatches) -> Command {
         csv: get(of, "csv"),
         svg: get(of, "svg"),
         json: of.get_flag("json"),
+        config: get(of, "config"),
+        upstream: get(of, "upstream"),
         model: DrillModel {
             mu: get(of, "mu"),
             stall: get(of, "stall"),

@@ -14,7 +14,7 @@ mod tests;
 
 use super::calls::{Done, play};
 use super::report::{Cell, Report, Table};
-use super::{Drill, DrillError, Progress, Request};
+use super::{Drill, DrillError, Progress, Request, your_upstream};
 use crate::chart::{Chart, Curve};
 use hedgerow_policy::Moment;
 use hedgerow_policy::budget::BudgetConfig;
@@ -77,7 +77,10 @@ fn scene(request: &Request) -> Result<Scene, DrillError> {
     Ok(Scene { rate, mu, duration, trouble: (from, from + stall) })
 }
 
-fn upstream(policy: &str) -> UpstreamConfig {
+fn upstream(policy: &str, yours: Option<&UpstreamConfig>) -> UpstreamConfig {
+    if let Some(yours) = yours.filter(|_| policy == "yours") {
+        return yours.clone();
+    }
     let (name, limited) = match policy.strip_suffix("+unlimited") {
         Some(name) => (name, false),
         None => (policy, true),
@@ -191,6 +194,7 @@ fn run(
     progress: &mut Progress<'_>,
 ) -> Result<Report, DrillError> {
     let scene = scene(request)?;
+    let yours = your_upstream(request, policies)?;
     let mut jitter = Jitter::new(request.seed);
     let mut arrivals = Vec::new();
     let mut now = 0.0;
@@ -205,7 +209,7 @@ fn run(
     for (at, &policy) in policies.iter().enumerate() {
         progress(policy, at as f64 / policies.len() as f64);
         let mut places = Places::new(&scene, request.seed);
-        let (done, _) = play(upstream(policy), &arrivals, Some(PATIENCE), &mut places);
+        let (done, _) = play(upstream(policy, yours), &arrivals, Some(PATIENCE), &mut places);
         results.push((policy, outcome(&scene, &done, &places)));
     }
     Ok(report(request, &scene, &results))

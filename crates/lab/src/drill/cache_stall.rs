@@ -80,6 +80,8 @@ pub struct Model {
     pub latency: Duration,
     /// The guard's settings; its canary is the policy's to leave out.
     pub guard: GuardSettings,
+    /// Those of the policy `yours`, canary and all.
+    pub yours: Option<GuardSettings>,
 }
 
 impl Model {
@@ -108,6 +110,7 @@ impl Model {
             patience: Duration::from_secs(1),
             latency: Duration::from_millis(1),
             guard,
+            yours: request.yours.as_ref().map(|yours| yours.guard),
         };
         model.check()
     }

@@ -15,7 +15,7 @@ mod tests;
 
 use super::calls::{Done, Script, Service, Step, Who, play};
 use super::report::{Cell, Report, Table};
-use super::{Drill, DrillError, Progress, Request};
+use super::{Drill, DrillError, Progress, Request, your_upstream};
 use crate::chart::{Chart, Curve};
 use crate::text::percent;
 use hedgerow_policy::Moment;
@@ -98,7 +98,10 @@ impl Service for Itinerary {
     fn cancelled(&mut self, _who: Who) {}
 }
 
-fn upstream(policy: &str) -> UpstreamConfig {
+fn upstream(policy: &str, yours: Option<&UpstreamConfig>) -> UpstreamConfig {
+    if let Some(yours) = yours.filter(|_| policy == "yours") {
+        return yours.clone();
+    }
     let (name, limited) = match policy.strip_suffix("+unlimited") {
         Some(name) => (name, false),
         None => (policy, true),
@@ -140,11 +143,11 @@ struct Build {
     failed: bool,
 }
 
-fn builds(policy: &str, seed: u64, weather: Weather, stall: Duration, size: usize) -> Vec<Build> {
+fn builds(config: UpstreamConfig, service: &mut Itinerary, size: usize) -> Vec<Build> {
     let starts = (0..CALLS / size).map(|at| Moment::START + PACE * (at * size) as u32);
     let arrivals: Vec<Moment> = starts.flat_map(|at| std::iter::repeat_n(at, size)).collect();
-    let mut service = Itinerary { seed, weather, stall };
-    let (done, _) = play(upstream(policy), &arrivals, None, &mut service);
+    let stall = service.stall;
+    let (done, _) = play(config, &arrivals, None, service);
     let took = |call: &Done| call.ended.since(call.started);
     let build = |calls: &[Done]| Build {
         took: calls.iter().map(took).max().unwrap_or_default(),
@@ -216,6 +219,7 @@ fn run(
     if stall <= TIMEOUT || stall > Duration::from_secs(86_400) {
         return Err(DrillError::new("--stall has to be more than 120 s and at most a day"));
     }
+    let yours = your_upstream(request, policies)?;
     let sizes = match request.changes.keys {
         None => vec![5, 20],
         Some(keys @ 1..=1_000) => vec![keys as usize],
@@ -256,7 +260,8 @@ fn run(
         let mut curves = Vec::new();
         for (number, &policy) in policies.iter().enumerate() {
             progress(policy, (at * policies.len() + number) as f64 / total as f64);
-            let builds = builds(policy, request.seed, weather, stall, size);
+            let mut service = Itinerary { seed: request.seed, weather, stall };
+            let builds = builds(upstream(policy, yours), &mut service, size);
             let summary = row(policy, weather, size, &builds);
             for (number, build) in builds.iter().enumerate() {
                 report.details.rows.push(vec![

@@ -13,7 +13,7 @@ mod world;
 mod tests;
 
 use super::report::{Cell, Report, Table};
-use super::{Drill, DrillError, Progress, Request};
+use super::{Drill, DrillError, PoolSettings, Progress, Request};
 use hedgerow_policy::queue::QueueConfig;
 use outcome::{Second, Summary};
 use std::time::Duration;
@@ -89,7 +89,11 @@ const fn queue(capacity: usize, millis: u64) -> QueueConfig {
 }
 
 impl Rules {
-    fn of(policy: &str) -> Rules {
+    fn of(policy: &str, yours: Option<PoolSettings>) -> Rules {
+        if let Some(yours) = yours.filter(|_| policy == "yours") {
+            let read_timeout = Some(yours.read_timeout);
+            return Rules { queue: yours.queue, read_timeout, plan: false };
+        }
         let short = Some(Duration::from_millis(300));
         let usual = Some(Duration::from_secs(3));
         let rules = |queue, read_timeout, plan| Rules { queue, read_timeout, plan };
@@ -107,6 +111,10 @@ impl Rules {
 
 fn scene(request: &Request, rate: f64, stall: u64) -> Result<Scene, DrillError> {
     let changes = &request.changes;
+    let yours = request.yours.as_ref().map(|yours| yours.pool);
+    // All policies have the workers of the configuration, and so the same capacity.
+    let workers = yours.map_or(4, |pool| pool.size).clamp(1, 10_000);
+    let rate = rate / 4.0 * f64::from(workers);
     let stall = changes.stall.unwrap_or(Duration::from_secs(stall));
     let duration = changes.duration.unwrap_or(Duration::from_secs(60));
     let rate = changes.rate.unwrap_or(rate);
@@ -123,13 +131,13 @@ fn scene(request: &Request, rate: f64, stall: u64) -> Result<Scene, DrillError> 
         )));
     }
     Ok(Scene {
-        workers: 4,
+        workers,
         rate,
         duration,
         trouble: (TROUBLE_AT, TROUBLE_AT + stall),
         hanging: 0.0,
         surge: 1.0,
-        patience: Duration::from_secs(5),
+        patience: yours.map_or(Duration::from_secs(5), |pool| pool.request_timeout),
         boot: Duration::from_millis(200),
     })
 }
@@ -165,7 +173,8 @@ fn play(
     let mut results: Vec<(&'static str, Vec<Second>, Summary)> = Vec::new();
     for (at, &policy) in policies.iter().enumerate() {
         progress(policy, at as f64 / policies.len() as f64);
-        let (seconds, waits) = world::World::new(scene, Rules::of(policy), request.seed).run(&tape);
+        let rules = Rules::of(policy, request.yours.as_ref().map(|yours| yours.pool));
+        let (seconds, waits) = world::World::new(scene, rules, request.seed).run(&tape);
         let summary = Summary::of(scene, &seconds, waits);
         results.push((policy, seconds, summary));
     }

@@ -29,6 +29,8 @@ enum Kind {
     Canary,
     /// With one that does.
     Early,
+    /// As somebody's configuration has it.
+    Yours,
 }
 
 impl Rules {
@@ -43,9 +45,22 @@ impl Rules {
             "strict" => Kind::Strict,
             "canary" => Kind::Canary,
             "port" | "full" => Kind::Early,
+            "yours" => Kind::Yours,
             _ => Kind::None,
         };
         Rules { kind, late }
+    }
+
+    /// The guard's settings under these rules.
+    pub(super) fn settings(self, model: &Model) -> GuardSettings {
+        let canary = model.guard.canary.unwrap_or_default();
+        let canary = match self.kind {
+            Kind::Canary => Some(CanaryConfig { early_close: false, ..canary }),
+            Kind::Early => Some(CanaryConfig { early_close: true, ..canary }),
+            Kind::Yours => return model.yours.unwrap_or(model.guard),
+            Kind::None | Kind::Plain | Kind::Strict => None,
+        };
+        GuardSettings { canary, ..model.guard }
     }
 }
 
@@ -73,16 +88,7 @@ pub(super) enum Gate {
 }
 
 impl Gate {
-    pub(super) fn new(model: &Model, rules: Rules) -> Result<Gate, DrillError> {
-        let canary = model.guard.canary.unwrap_or_default();
-        let settings = GuardSettings {
-            canary: match rules.kind {
-                Kind::Canary => Some(CanaryConfig { early_close: false, ..canary }),
-                Kind::Early => Some(CanaryConfig { early_close: true, ..canary }),
-                Kind::None | Kind::Plain | Kind::Strict => None,
-            },
-            ..model.guard
-        };
+    pub(super) fn new(settings: GuardSettings, rules: Rules) -> Result<Gate, DrillError> {
         let config = GuardConfig::new(settings)
             .map_err(|error| DrillError::new(format!("this guard cannot work: {error}")))?;
         Ok(match rules.kind {
@@ -92,7 +98,7 @@ impl Gate {
                 owed: 0,
                 heard: Moment::START,
             },
-            Kind::Strict | Kind::Canary | Kind::Early => {
+            Kind::Strict | Kind::Canary | Kind::Early | Kind::Yours => {
                 Gate::Guard(Box::new(Guard::new(config, Moment::START)))
             }
         })

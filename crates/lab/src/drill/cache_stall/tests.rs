@@ -10,6 +10,7 @@ fn request(mu: f64, policies: &[&str]) -> Request {
         policies: policies.iter().map(|&name| name.to_owned()).collect(),
         seed: 1,
         changes: Changes { mu: Some(mu), ..Changes::default() },
+        yours: None,
     }
 }
 

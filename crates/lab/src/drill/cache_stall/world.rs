@@ -11,6 +11,7 @@ use crate::drill::DrillError;
 use crate::drill::agenda::Agenda;
 use hedgerow_policy::Moment;
 use hedgerow_policy::breaker::Outcome;
+use hedgerow_policy::guard::GuardSettings;
 use hedgerow_policy::repair::CanaryPermit;
 use hedgerow_policy::single_flight::{Follower, Joined, Leader, SingleFlight, SingleFlightConfig};
 use std::time::Duration;
@@ -41,6 +42,7 @@ pub(super) struct World<'a> {
     model: &'a Model,
     tape: &'a Tape,
     rules: Rules,
+    settings: GuardSettings,
     gate: Gate,
     agenda: Agenda<Event>,
     seconds: Vec<Second>,
@@ -72,13 +74,15 @@ impl<'a> World<'a> {
         rules: Rules,
     ) -> Result<World<'a>, DrillError> {
         let keys = tape.warm.len();
+        let settings = rules.settings(model);
         // Everyone may wait for anyone: the bounds are the server's business, not the drill's.
         let flights = SingleFlightConfig { flights: usize::MAX, followers: usize::MAX };
         let mut agenda = Agenda::default();
         let stall = (Moment::START + STALL_AT, Moment::START + STALL_AT + model.stall);
         agenda.put(stall.1, Event::Back);
         Ok(World {
-            gate: Gate::new(model, rules)?,
+            gate: Gate::new(settings, rules)?,
+            settings,
             agenda,
             seconds: vec![Second::default(); model.duration.as_secs_f64().ceil() as usize],
             stall,
@@ -166,14 +170,14 @@ impl<'a> World<'a> {
             return Some(at);
         }
         if self.gate.replaces_connections() && !self.replaced && self.late == 0 {
-            self.agenda.put(now + self.model.guard.liveness_timeout, Event::Replace);
+            self.agenda.put(now + self.settings.liveness_timeout, Event::Replace);
         }
         self.late += commands;
         None
     }
 
     fn deadline(&self) -> Duration {
-        self.model.guard.call_timeout
+        self.settings.call_timeout
     }
 
     fn arrive(&mut self, now: Moment, key: u32) {
