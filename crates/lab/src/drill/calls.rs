@@ -6,8 +6,13 @@
 
 use super::agenda::Agenda;
 use hedgerow_policy::Moment;
-use hedgerow_policy::hedge::{Action, AttemptId, Call, Counters, Race, Upstream, UpstreamConfig};
+use hedgerow_policy::hedge::{
+    Action, AttemptId, Call, Counters, Head, Race, Upstream, UpstreamConfig,
+};
 use std::time::Duration;
+
+/// Every response of these upstreams is a success.
+const HEAD: Head = Head { status: 200, retry_after: None, streams: false };
 
 /// One attempt of one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,7 +121,7 @@ impl Calls<'_> {
         {
             let (race, upstream) = (&mut running.race, &mut self.upstream);
             match step {
-                Step::Head => race.on_head(now, upstream, id, 200, None),
+                Step::Head => race.on_head(now, upstream, id, HEAD),
                 Step::Data => race.on_data(now, upstream, id, true),
                 Step::End => {
                     running.open[id.index()] = false;
