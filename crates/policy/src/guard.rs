@@ -260,7 +260,8 @@ impl Guard {
     }
 
     /// A connection has sent `commands`, each of which owes one reply. Also looks whether the
-    /// silence has become a stall.
+    /// silence has become a stall. Not for what may be silent and healthy: a blocking command, a
+    /// subscription.
     pub fn on_sent(&self, now: Moment, commands: u64) {
         self.owed.on_sent(now, commands);
         self.look_for_stall(now);

@@ -183,6 +183,19 @@ fn case_22_only_the_monotonic_time_opens_the_way() {
 }
 
 #[test]
+fn a_thread_that_was_held_up_does_not_date_a_state_back() {
+    let breaker = breaker(touchy());
+    breaker.set_override(ms(40_000), Override::ForceOpen);
+    breaker.set_override(ms(40_000), Override::ForceClosed);
+    breaker.set_override(ms(40_000), Override::Auto);
+    let permit = admitted(&breaker, ms(40_000));
+    // It read its clock long ago. An opening of then would be over already.
+    breaker.settle(ms(5), permit, Outcome::Timeout);
+    assert_eq!(opened_at(&breaker), ms(40_000));
+    assert!(sheds(&breaker, ms(69_999)));
+}
+
+#[test]
 fn an_exact_ratio_opens_whatever_floats_do() {
     for percent in 1..=100u64 {
         let failure_ratio = percent as f64 / 100.0;
