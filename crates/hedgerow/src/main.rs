@@ -19,6 +19,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         (Some("stage"), Some("worker")) => return hedgerow_stage::run_worker(words),
+        (Some("stage"), Some("upstream")) => return hedgerow_stage::run_upstream(words),
         _ => {}
     }
     let command = match cli::parse(std::env::args_os()) {

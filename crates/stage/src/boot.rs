@@ -73,7 +73,7 @@ fn say(ready: &Ready) -> io::Result<()> {
 }
 
 /// Exits when the process that started this one has gone, so that an aborted test leaves nothing.
-fn end_with_parent() {
+pub(crate) fn end_with_parent() {
     let parent = std::os::unix::process::parent_id();
     let announced = std::env::var("VHTTPD_PARENT_PID").ok().and_then(|pid| pid.parse().ok());
     if announced != Some(parent) {

@@ -5,7 +5,9 @@
 //! in its path and query ([`routes`]), so that one program serves every scenario; how it boots is
 //! in its flags ([`args`]).
 //!
-//! Promise: it does nothing by chance. The same requests in the same order get the same answers.
+//! The scripted upstream ([`upstream`]) is an HTTP service in the same manner.
+//!
+//! Promise: they do nothing by chance. The same requests in the same order get the same answers.
 #![forbid(unsafe_code)]
 
 pub mod args;
@@ -15,6 +17,9 @@ mod connection;
 mod reply;
 pub mod routes;
 mod server;
+pub mod upstream;
+
+pub use upstream::run_upstream;
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! `hedgerow-stage worker --socket PATH [flags]`: the scripted worker as a program.
+//! `hedgerow-stage worker --socket PATH [flags]` and `hedgerow-stage upstream --listen ADDRESS`: the
+//! actors as programs.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -7,9 +8,12 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
         Some("worker") => hedgerow_stage::run_worker(args),
+        Some("upstream") => hedgerow_stage::run_upstream(args),
         _ => {
             eprintln!("usage: hedgerow-stage worker --socket PATH [flags]");
             eprintln!("{}", hedgerow_stage::args::FLAGS);
+            eprintln!("       hedgerow-stage upstream [flags]");
+            eprintln!("{}", hedgerow_stage::upstream::FLAGS);
             ExitCode::from(2)
         }
     }
