@@ -4,6 +4,7 @@
 //! data plane does can keep an operator out: own socket, own connections, own bounds. A web page
 //! elsewhere cannot use a browser to get in (`admin/guard.rs`).
 
+mod cache;
 mod control;
 mod guard;
 mod routes;
@@ -192,8 +193,8 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopping: watch::R
 async fn serve(stream: TcpStream, state: Arc<State>, mut stopping: watch::Receiver<bool>) {
     let clock = state.clock;
     let service = service_fn(move |request| {
-        let answer = routes::answer(&state, &request);
-        async move { Ok::<_, std::convert::Infallible>(answer) }
+        let state = Arc::clone(&state);
+        async move { Ok::<_, std::convert::Infallible>(routes::answer(&state, &request).await) }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(32 << 10);

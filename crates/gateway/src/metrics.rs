@@ -5,6 +5,7 @@
 //! request that ends looks nothing up: its counter sits at a place computed from its method,
 //! class and status.
 
+mod cache;
 mod grid;
 mod histogram;
 pub(crate) mod page;
@@ -44,8 +45,29 @@ impl Tally {
     }
 }
 
+/// Moves of circuits, by whose, from where and to where. Circuits are named in the configuration,
+/// so there are few.
+#[derive(Default)]
+pub(crate) struct Transitions(Mutex<BTreeMap<Move, u64>>);
+
+/// Whose circuit, from where, to where.
+type Move = (String, &'static str, &'static str);
+
+impl Transitions {
+    fn step(&self, name: &str, from: &'static str, to: &'static str) {
+        let mut moves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *moves.entry((name.to_owned(), from, to)).or_insert(0) += 1;
+    }
+
+    fn all(&self) -> Vec<(Move, u64)> {
+        let moves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        moves.iter().map(|(of, count)| (of.clone(), *count)).collect()
+    }
+}
+
 /// The counters. See the module's head.
 pub(crate) struct Metrics {
+    transitions: Transitions,
     requests: Grid,
     durations: Histogram,
     streams: Tally,
@@ -86,6 +108,7 @@ impl Metrics {
         let ends = [R::Timeout, R::Fault, R::MaxRequests, R::MaxRss, R::Restart, R::Reload];
         let ends = ends.into_iter().chain([R::StartTimeout]).map(R::name);
         Metrics {
+            transitions: Transitions::default(),
             requests: Grid::new(),
             durations: Histogram::new(),
             streams: Tally::of(["sse", "text"]),
@@ -170,6 +193,9 @@ impl Metrics {
             Event::QueueRejected => _ = self.queue_rejected.fetch_add(1, Relaxed),
             Event::QueueTimeout => _ = self.queue_timeouts.fetch_add(1, Relaxed),
             Event::QueueGranted { waited } => self.queue_wait.observe(waited),
+            Event::BreakerTransition { name, transition } => {
+                self.transitions.step(name, transition.from.name(), transition.to.name());
+            }
             Event::LateAnswer { .. } => _ = self.late_answers.fetch_add(1, Relaxed),
             Event::WorkerOutput { stderr, .. } => {
                 self.output_lines.step(if stderr { "stderr" } else { "stdout" });

@@ -48,7 +48,9 @@ pub fn run(port: u16) -> ExitCode {
 /// The tour: what to type, and what is to be seen.
 #[must_use]
 pub fn tour(addresses: Addresses) -> String {
-    let Addresses { server, admin } = addresses;
+    let Addresses { server, admin, .. } = addresses;
+    // The demo always has workers.
+    let server = server.map_or_else(String::new, |server| server.to_string());
     format!(
         "\
 Two scripted workers serve http://{server}/ behind a queue of two places.

@@ -6,6 +6,7 @@
 //! the opposite order.
 #![forbid(unsafe_code)]
 
+pub mod cache_port;
 pub mod cli;
 pub mod config;
 pub mod conform;

@@ -4,6 +4,7 @@
 //! After a signal to stop nothing new is taken, what was begun is finished within its bound, and no
 //! process, socket or file of a run is left behind.
 
+use crate::cache_port::CachePort;
 use crate::cli::ConfigArguments;
 use crate::config::{Config, Loaded};
 use crate::narrator::Narrator;
@@ -44,10 +45,18 @@ pub fn run(arguments: &ConfigArguments) -> ExitCode {
 /// Where a running gateway listens.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
-    /// For clients.
-    pub server: SocketAddr,
+    /// For clients; none without workers.
+    pub server: Option<SocketAddr>,
     /// For operators.
     pub admin: SocketAddr,
+    /// For Redis clients; none without the port.
+    pub cache: Option<SocketAddr>,
+}
+
+impl Addresses {
+    fn all(&self) -> Vec<SocketAddr> {
+        [self.server, Some(self.admin), self.cache].into_iter().flatten().collect()
+    }
 }
 
 /// Where new settings come from, or why there are none.
@@ -85,22 +94,31 @@ async fn serve(
 ) -> Result<(), String> {
     // Signals first: one that comes while workers boot must not be lost.
     let mut signals = Signals::new().map_err(|e| format!("signals cannot be taken: {e}"))?;
-    free(config.server.listen, "server.listen")?;
+    if config.worker.is_set() {
+        free(config.server.listen, "server.listen")?;
+    }
     free(config.admin.listen, "admin.listen")?;
     let clock = Clock::start();
     let recorder = Recorder::new(wiring::record(config), clock).map_err(|e| e.to_string())?;
     let narrator = Narrator::new(Arc::new(recorder.clone()));
     let narrator = Arc::new(narrator.map_err(|e| format!("a thread cannot start: {e}"))?);
     let guard = Arc::new(guard()?);
+    // Before the workers: an application may want its cache while it boots.
+    let cache = CachePort::start(config, narrator.clone()).await?;
 
-    let booting = Pool::start(wiring::pool(config), narrator.clone(), Some(guard.clone()), clock);
-    let pool = tokio::select! {
-        pool = booting => pool.map_err(|e| e.to_string())?,
-        // The guard and the kernel end what was started.
-        () = signals.stop() => return Ok(()),
-    };
-    let running = Running { clock, recorder, narrator, guard, pool };
-    let plane = Plane::new(Some(running.pool.clone()));
+    let mut pool = None;
+    if config.worker.is_set() {
+        let settings = wiring::pool(config);
+        let booting = Pool::start(settings, narrator.clone(), Some(guard.clone()), clock);
+        pool = Some(tokio::select! {
+            pool = booting => pool.map_err(|e| e.to_string())?,
+            // The guard and the kernel end what was started.
+            () = signals.stop() => return Ok(()),
+        });
+    }
+    let running = Running { clock, recorder, narrator, guard, pool, cache };
+    let plane = Plane::new(running.pool.clone());
+    let plane = plane.with_cache(running.cache.as_ref().map(CachePort::guarded));
     let opened = running.open(config, &plane);
     let (gateway, admin) = match opened {
         Ok(open) => open,
@@ -109,22 +127,28 @@ async fn serve(
             return Err(reason);
         }
     };
-    let addresses = Addresses { server: gateway.local_addr(), admin: admin.local_addr() };
-    running.recorder.server_started(&[addresses.server, addresses.admin]);
+    let addresses = Addresses {
+        server: gateway.as_ref().map(Gateway::local_addr),
+        admin: admin.local_addr(),
+        cache: running.cache.as_ref().map(CachePort::local_addr),
+    };
+    running.recorder.server_started(&addresses.all());
     plane.set_serving(true);
     announce(config, addresses);
     started(addresses);
 
     while signals.next().await == Asked::Reload {
         tokio::select! {
-            () = running.reload(&gateway, config, reload) => {}
+            () = running.reload(gateway.as_ref(), config, reload) => {}
             () = signals.stop() => break,
         }
     }
     plane.set_serving(false);
-    tokio::select! {
-        _ = gateway.drain() => {}
-        () = signals.stop() => {}
+    if let Some(gateway) = &gateway {
+        tokio::select! {
+            _ = gateway.drain() => {}
+            () = signals.stop() => {}
+        }
     }
     drop(gateway);
     admin.stop().await;
@@ -138,22 +162,28 @@ struct Running {
     recorder: Recorder,
     narrator: Arc<Narrator>,
     guard: Arc<Guard>,
-    pool: Pool,
+    pool: Option<Pool>,
+    cache: Option<CachePort>,
 }
 
 impl Running {
-    fn open(&self, config: &Config, plane: &Plane<Pool>) -> Result<(Gateway, Admin), String> {
+    fn open(
+        &self,
+        config: &Config,
+        plane: &Plane<Pool>,
+    ) -> Result<(Option<Gateway>, Admin), String> {
         let control = Arc::new(plane.clone());
         let (recorder, clock) = (self.recorder.clone(), self.clock);
         let admin = Admin::start(wiring::admin(config), recorder.clone(), control, clock)
             .map_err(|e| e.to_string())?;
-        let gateway = Gateway::start(wiring::gateway(config), self.pool.clone(), recorder, clock)
+        let Some(pool) = self.pool.clone() else { return Ok((None, admin)) };
+        let gateway = Gateway::start(wiring::gateway(config), pool, recorder, clock)
             .map_err(|e| e.to_string())?;
-        Ok((gateway, admin))
+        Ok((Some(gateway), admin))
     }
 
     /// New settings and new workers, or neither. `config` is what the parts were started with.
-    async fn reload(&self, gateway: &Gateway, config: &Config, reload: Reload<'_>) {
+    async fn reload(&self, gateway: Option<&Gateway>, config: &Config, reload: Reload<'_>) {
         let abandoned = |error: &str| self.narrator.on(&Event::ReloadAbandoned { error });
         if let Err(error) = self.recorder.reopen() {
             self.narrator.say(format!("hedgerow: {error}"));
@@ -171,14 +201,26 @@ impl Running {
         if let Err(error) = Gateway::check(&settings) {
             return abandoned(&error.to_string());
         }
-        match self.pool.reload(wiring::pool(&loaded.config)).await {
-            Ok(()) => {}
-            // A boot that failed was reported by the pool.
-            Err(PoolError::Abandoned(_)) => return,
-            Err(error) => return abandoned(&error.to_string()),
+        if let Some(pool) = &self.pool {
+            match pool.reload(wiring::pool(&loaded.config)).await {
+                Ok(()) => {}
+                // A boot that failed was reported by the pool.
+                Err(PoolError::Abandoned(_)) => return,
+                Err(error) => return abandoned(&error.to_string()),
+            }
         }
-        if let Err(StartError::Tls(error)) = gateway.reconfigure(settings) {
+        if let Some(gateway) = gateway
+            && let Err(StartError::Tls(error)) = gateway.reconfigure(settings)
+        {
             self.narrator.say(format!("hedgerow: the old certificate stays in force: {error}"));
+        }
+        if let Some(cache) = &self.cache
+            && let Err(error) = cache.reconfigure(&loaded.config)
+        {
+            self.narrator.say(format!("hedgerow: the old thresholds of the cache stay: {error}"));
+        }
+        if self.pool.is_none() {
+            self.narrator.on(&Event::ReloadDone);
         }
         let kept = wiring::read_at_start(config, &loaded.config);
         if !kept.is_empty() {
@@ -188,7 +230,13 @@ impl Running {
     }
 
     async fn end(self, reason: &str) {
-        self.pool.stop(self.clock.now() + AFTER_DRAIN).await;
+        if let Some(pool) = self.pool {
+            pool.stop(self.clock.now() + AFTER_DRAIN).await;
+        }
+        // After the workers: their last requests may still want it.
+        if let Some(cache) = self.cache {
+            cache.stop().await;
+        }
         self.guard.stop();
         self.recorder.server_stopped(reason);
         self.recorder.close();
@@ -259,10 +307,14 @@ fn more_descriptors() {
 
 fn announce(config: &Config, addresses: Addresses) {
     let scheme = if config.server.tls.is_some() { "https" } else { "http" };
-    let Addresses { server, admin } = addresses;
+    let server = addresses.server.map(|server| format!("listens on {scheme}://{server}, "));
+    let cache = addresses.cache.map(|cache| format!(", cache on redis://{cache}"));
     complain(&format!(
-        "hedgerow {} listens on {scheme}://{server}, admin on http://{admin}\n",
-        env!("CARGO_PKG_VERSION")
+        "hedgerow {} {}admin on http://{}{}\n",
+        env!("CARGO_PKG_VERSION"),
+        server.unwrap_or_default(),
+        addresses.admin,
+        cache.unwrap_or_default(),
     ));
 }
 

@@ -1,5 +1,6 @@
 //! What the admin listener can see and do.
 
+use hedgerow_cache::Guarded;
 use hedgerow_worker::Pool;
 use hedgerow_worker::snapshot::Snapshot;
 use std::sync::Arc;
@@ -16,6 +17,11 @@ pub trait Control: Send + Sync + 'static {
     /// Replaces every worker, and says how many there are.
     fn restart_all(&self) -> usize;
 
+    /// The guarded cache; `None` where the gateway has none.
+    fn cache(&self) -> Option<Guarded> {
+        None
+    }
+
     /// Whether the listeners for clients are up and not draining.
     fn serving(&self) -> bool;
 
@@ -29,6 +35,7 @@ pub trait Control: Send + Sync + 'static {
 #[derive(Clone)]
 pub struct Plane<P> {
     pool: Option<P>,
+    cache: Option<Guarded>,
     serving: Arc<AtomicBool>,
 }
 
@@ -36,7 +43,14 @@ impl<P> Plane<P> {
     /// Of a gateway with this pool, or with none. It is not serving yet.
     #[must_use]
     pub fn new(pool: Option<P>) -> Plane<P> {
-        Plane { pool, serving: Arc::new(AtomicBool::new(false)) }
+        Plane { pool, cache: None, serving: Arc::new(AtomicBool::new(false)) }
+    }
+
+    /// The same with this cache beside the pool.
+    #[must_use]
+    pub fn with_cache(mut self, cache: Option<Guarded>) -> Plane<P> {
+        self.cache = cache;
+        self
     }
 
     /// The listeners are up, or are closing.
@@ -90,6 +104,10 @@ impl<P: Workers> Control for Plane<P> {
         let Some(pool) = &self.pool else { return 0 };
         pool.restart_all();
         pool.snapshot().size
+    }
+
+    fn cache(&self) -> Option<Guarded> {
+        self.cache.clone()
     }
 
     fn serving(&self) -> bool {

@@ -3,7 +3,7 @@
 //! Invariant: first whether the request may come from there, then whether it shows the token, and
 //! only then whether there is such a path: who is not let in learns nothing about what is here.
 
-use super::{State, guard, shapes};
+use super::{State, cache, guard, shapes};
 use crate::metrics::page::{Form, page};
 use bytes::Bytes;
 use http::header::{
@@ -14,7 +14,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
 
-type Answer = Response<Full<Bytes>>;
+pub(super) type Answer = Response<Full<Bytes>>;
 
 const JSON: &str = "application/json; charset=utf-8";
 /// Requests shown where no limit is asked for, and the most that can be asked for.
@@ -34,6 +34,9 @@ enum Target<'p> {
     Workers,
     Stats,
     Requests,
+    Breakers,
+    Cache,
+    CacheResume,
     Cancel(&'p str),
     Restart,
     RestartAll,
@@ -51,6 +54,9 @@ impl Target<'_> {
             "/admin/workers" => Target::Workers,
             "/admin/stats" => Target::Stats,
             "/admin/requests" => Target::Requests,
+            "/admin/breakers" => Target::Breakers,
+            "/admin/cache" => Target::Cache,
+            "/admin/cache/resume" => Target::CacheResume,
             "/admin/workers/restart" => Target::Restart,
             "/admin/workers/restart/all" => Target::RestartAll,
             _ => {
@@ -61,12 +67,15 @@ impl Target<'_> {
     }
 
     fn acts(self) -> bool {
-        matches!(self, Target::Cancel(_) | Target::Restart | Target::RestartAll)
+        matches!(
+            self,
+            Target::Cancel(_) | Target::Restart | Target::RestartAll | Target::CacheResume
+        )
     }
 }
 
 /// Answers one request.
-pub(super) fn answer<B>(state: &State, request: &Request<B>) -> Answer {
+pub(super) async fn answer<B>(state: &State, request: &Request<B>) -> Answer {
     let target = Target::of(request.uri().path());
     let open = matches!(target, Some(Target::Health));
     if !guard::origin(&state.settings, request) {
@@ -91,10 +100,10 @@ pub(super) fn answer<B>(state: &State, request: &Request<B>) -> Answer {
         refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
         return refused;
     }
-    found(state, target, request)
+    found(state, target, request).await
 }
 
-fn found<B>(state: &State, target: Target<'_>, request: &Request<B>) -> Answer {
+async fn found<B>(state: &State, target: Target<'_>, request: &Request<B>) -> Answer {
     let inner = &state.recorder.inner;
     let query = |name| parameter(request.uri().query().unwrap_or(""), name);
     match target {
@@ -115,7 +124,8 @@ fn found<B>(state: &State, target: Target<'_>, request: &Request<B>) -> Answer {
             let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
             let newer = accept.is_some_and(|a| a.contains("application/openmetrics-text"));
             let form = if newer { Form::OpenMetrics } else { Form::Prometheus };
-            let page = page(inner, state.control.pool(), form);
+            let cache = state.control.cache().map(|cache| cache.snapshot());
+            let page = page(inner, state.control.pool(), cache, form);
             reply(StatusCode::OK, form.content_type(), page.into())
         }
         Target::Runtime => json(StatusCode::OK, &shapes::runtime(state)),
@@ -137,6 +147,23 @@ fn found<B>(state: &State, target: Target<'_>, request: &Request<B>) -> Answer {
                 sessions: [],
             };
             json(StatusCode::OK, &shown)
+        }
+        Target::Breakers => {
+            let shown = state.control.cache().map(|cache| cache.snapshot());
+            json(StatusCode::OK, &cache::Breakers::of(shown.as_ref()))
+        }
+        Target::Cache => match state.control.cache() {
+            Some(cache) => json(StatusCode::OK, &cache::Cache::of(cache.snapshot())),
+            None => not_found(),
+        },
+        Target::CacheResume => {
+            let Some(cache) = state.control.cache() else { return not_found() };
+            let flush = matches!(query("flush"), Some("1" | "true"));
+            let resumed = cache::resume(&cache, flush).await;
+            if resumed.status().is_success() {
+                done(state, "cache.resume", if flush { "flush" } else { "prefix" });
+            }
+            resumed
         }
         Target::Cancel(trace) => cancel(state, trace),
         Target::Restart => restart(state, query("id")),
@@ -200,7 +227,7 @@ fn not_found() -> Answer {
     error(StatusCode::NOT_FOUND, "not_found")
 }
 
-fn error(status: StatusCode, error: &str) -> Answer {
+pub(super) fn error(status: StatusCode, error: &str) -> Answer {
     #[derive(Serialize)]
     struct Error<'e> {
         error: &'e str,
@@ -208,7 +235,7 @@ fn error(status: StatusCode, error: &str) -> Answer {
     json(status, &Error { error })
 }
 
-fn json(status: StatusCode, value: &impl Serialize) -> Answer {
+pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Answer {
     match serde_json::to_vec(value) {
         Ok(mut body) => {
             body.push(b'\n');

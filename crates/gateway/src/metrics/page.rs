@@ -5,6 +5,7 @@
 
 use super::histogram::Histogram;
 use crate::record::Inner;
+use hedgerow_cache::guarded::CacheShown;
 use hedgerow_policy::pool::SlotPhase;
 use hedgerow_worker::snapshot::Snapshot;
 use prometheus_client::collector::Collector;
@@ -34,9 +35,14 @@ impl Form {
 }
 
 /// Makes the page.
-pub(crate) fn page(inner: &Arc<Inner>, pool: Option<Snapshot>, form: Form) -> String {
+pub(crate) fn page(
+    inner: &Arc<Inner>,
+    pool: Option<Snapshot>,
+    cache: Option<CacheShown>,
+    form: Form,
+) -> String {
     let mut registry = Registry::with_prefix("hedgerow");
-    registry.register_collector(Box::new(Scrape { inner: Arc::clone(inner), pool }));
+    registry.register_collector(Box::new(Scrape { inner: Arc::clone(inner), pool, cache }));
     let mut out = String::with_capacity(8 << 10);
     let written = match form {
         Form::Prometheus => prometheus_text::encode(&mut out, &registry),
@@ -50,6 +56,7 @@ pub(crate) fn page(inner: &Arc<Inner>, pool: Option<Snapshot>, form: Form) -> St
 struct Scrape {
     inner: Arc<Inner>,
     pool: Option<Snapshot>,
+    cache: Option<CacheShown>,
 }
 
 impl std::fmt::Debug for Scrape {
@@ -59,15 +66,15 @@ impl std::fmt::Debug for Scrape {
 }
 
 /// Writes metrics one after the other.
-struct Writer<'e>(DescriptorEncoder<'e>);
+pub(super) struct Writer<'e>(DescriptorEncoder<'e>);
 
 impl Writer<'_> {
-    fn counter(&mut self, name: &str, help: &str, value: u64) -> Result<(), Error> {
+    pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) -> Result<(), Error> {
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         metric.encode_counter::<NoLabelSet, _, f64>(&value, None)
     }
 
-    fn counters(
+    pub(super) fn counters(
         &mut self,
         name: &str,
         help: &str,
@@ -82,16 +89,16 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn gauge(&mut self, name: &str, help: &str, value: u64) -> Result<(), Error> {
+    pub(super) fn gauge(&mut self, name: &str, help: &str, value: u64) -> Result<(), Error> {
         self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
     }
 
-    fn bytes(&mut self, name: &str, help: &str, value: u64) -> Result<(), Error> {
+    pub(super) fn bytes(&mut self, name: &str, help: &str, value: u64) -> Result<(), Error> {
         let unit = Some(&Unit::Bytes);
         self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?.encode_gauge(&value)
     }
 
-    fn gauges(
+    pub(super) fn gauges(
         &mut self,
         name: &str,
         help: &str,
@@ -120,6 +127,8 @@ impl Collector for Scrape {
         self.connections(&mut to)?;
         self.queue(&mut to)?;
         self.workers(&mut to)?;
+        super::cache::write(&mut to, self.cache.as_ref())?;
+        self.transitions(&mut to)?;
         self.logs(&mut to)
     }
 }
@@ -214,6 +223,17 @@ impl Scrape {
         let help = "Lines of worker output that the event log had no room for";
         to.counter("worker_output_dropped", help, dropped)?;
         to.counters("reloads", "Reloads, by result", "result", metrics.reloads.all())
+    }
+
+    fn transitions(&self, to: &mut Writer<'_>) -> Result<(), Error> {
+        let help = "Moves of a circuit, by where from and where to";
+        let mut metric =
+            to.0.encode_descriptor("breaker_transitions", help, None, MetricType::Counter)?;
+        for ((name, from, to), count) in self.inner.metrics.transitions.all() {
+            let labels = [("name", name.as_str()), ("from", from), ("to", to)];
+            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, f64>(&count, None)?;
+        }
+        Ok(())
     }
 
     fn logs(&self, to: &mut Writer<'_>) -> Result<(), Error> {

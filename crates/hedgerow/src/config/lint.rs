@@ -11,7 +11,7 @@ use super::value::QueueMillis;
 /// Keys that are read and checked but do nothing yet, with everything below them. Whoever builds
 /// one removes its line.
 const NOT_IN_EFFECT: &[&str] =
-    &["upstream", "plan", "egress", "cache", "telemetry.otlp_endpoint", "route.cache"];
+    &["upstream", "plan", "egress", "telemetry.otlp_endpoint", "route.cache"];
 
 /// Targets of routes that do nothing yet.
 const TARGETS_NOT_IN_EFFECT: &[&str] = &["upstream", "static"];

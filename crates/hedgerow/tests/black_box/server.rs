@@ -317,6 +317,7 @@ pub(crate) fn addresses(line: &str) -> Option<(SocketAddr, SocketAddr)> {
     let (_, rest) = line.split_once(" listens on ")?;
     let (server, admin) = rest.split_once(", admin on http://")?;
     let (_, server) = server.split_once("://")?;
+    let admin = admin.split(',').next()?;
     Some((server.parse().ok()?, admin.trim_end().parse().ok()?))
 }
 
