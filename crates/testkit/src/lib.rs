@@ -8,5 +8,6 @@ pub mod events;
 pub mod http;
 pub mod processes;
 pub mod program;
+pub mod redis;
 pub mod scratch;
 pub mod until;

@@ -5,6 +5,8 @@
 mod admin;
 // What two readers could understand in two ways never reaches a worker.
 mod ambiguous;
+// The guarded cache in front of a real store.
+mod cache;
 // The other commands: `demo`, `conform`, `check`.
 mod commands;
 // The client of everybody, for HTTP/2 and TLS.
