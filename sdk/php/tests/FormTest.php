@@ -43,6 +43,61 @@ final class FormTest extends WorkerTestCase
         self::assertSame([], $this->lastWorker()->uploads());
     }
 
+    public function testTheFilesAreInAPrivateFolderBesideTheSocket(): void
+    {
+        $client = $this->serving('return fn (array $r) => json_encode([$d = dirname($r["uploaded_files"][0]["path"]), fileperms($d) & 0777]);');
+        [$more, $raw] = self::upload('x');
+        self::assertSame([$this->lastWorker()->socket . '.uploads', 0700], json_decode($client->ask('POST', '/', $more, $raw)['body']));
+    }
+
+    public function testAWorkerRemovesAtBootWhatAKilledOneLeftAndNothingElse(): void
+    {
+        $parent = sys_get_temp_dir() . '/hedgerow-parent-' . bin2hex(random_bytes(4));
+        mkdir($parent);
+        $app = WorkerProcess::code('return function (array $r) {
+            $r["path"] === "/kill" && posix_kill(getmypid(), 9);
+            if ($r["path"] === "/next") { return "next"; }
+            return Hedgerow\StreamResponse::text((function () use ($r) { while (true) { yield (string) is_file($r["uploaded_files"][0]["path"]); usleep(1000); } })());
+        };');
+        $environment = ['HEDGEROW_UPLOAD_DIR' => $parent];
+        try {
+            [$more, $raw] = self::upload(str_repeat('x', 3 << 20));
+            $worker = $this->worker($app, $environment);
+            $living = $worker->connect();
+            $living->send(Client::request('POST', '/', $more), $raw);
+            self::assertSame('start', $living->receive()['event']);
+            $killed = $this->worker($app, $environment);
+            $killed->connect()->send(Client::request('POST', '/kill', $more), $raw);
+            $killed->exitCode();
+            mkdir("$parent/mine.uploads");
+            symlink("$parent/mine.uploads", "$parent/hedgerow-link.uploads");
+            self::assertCount(4, glob("$parent/*"), 'nothing but the folders: a large body has no name');
+            $this->worker($app, $environment);
+            self::assertCount(1, glob("$parent/hedgerow-*-*.uploads"), 'the one that is in use');
+            self::assertSame(["$parent/hedgerow-link.uploads", "$parent/mine.uploads"], array_values(array_diff(glob("$parent/*"), glob("$parent/hedgerow-*-*.uploads"))));
+            $living->receive();
+            self::assertSame('1', $living->receive()['data']);
+            $living->halfClose();
+            while ($living->receive()['event'] === 'chunk') { // it may wait for room to write
+            }
+            self::assertSame('next', $worker->connect()->ask('GET', '/next')['body'], 'the worker is done with the request before');
+            self::assertSame([], glob("$parent/hedgerow-*-*"));
+        } finally {
+            exec('rm -r ' . escapeshellarg($parent));
+        }
+    }
+
+    public function testASocketDirectoryThatIsNotWritableIsNoObstacle(): void
+    {
+        $client = $this->serving('return fn (array $r) => dirname($r["uploaded_files"][0]["path"]);');
+        mkdir($taken = $this->lastWorker()->socket . '.uploads');
+        [$more, $raw] = self::upload('x');
+        $folder = $client->ask('POST', '/', $more, $raw)['body'];
+        self::assertStringStartsWith(dirname($taken) . '/hedgerow-', $folder, 'TMPDIR of the worker');
+        $client->ask('GET', '/');
+        self::assertSame([$taken], $this->lastWorker()->uploads());
+    }
+
     public function testAFileMayBeMovedAway(): void
     {
         $target = sys_get_temp_dir() . '/hedgerow-moved-' . bin2hex(random_bytes(4));

@@ -112,10 +112,10 @@ final class WorkerProcess
         return (string) file_get_contents("$this->directory/stdout");
     }
 
-    /** @return list<string> files for uploads that are there now */
+    /** @return list<string> folders and files for uploads that are there now, wherever the worker puts them */
     public function uploads(): array
     {
-        return glob("$this->directory/hedgerow-upload-*") ?: [];
+        return glob("$this->directory/{*.uploads,*.uploads/*,hedgerow-*}", GLOB_BRACE) ?: [];
     }
 
     /** The largest memory the process ever had, in bytes. */
@@ -134,8 +134,10 @@ final class WorkerProcess
             proc_terminate($this->process, 9);
         }
         proc_close($this->process);
-        array_map(unlink(...), glob("$this->directory/{,.}*[!.]", GLOB_BRACE) ?: []);
-        rmdir($this->directory);
+        foreach (["$this->socket.uploads", $this->directory] as $directory) {
+            array_map(unlink(...), array_filter(glob("$directory/{,.}*[!.]", GLOB_BRACE) ?: [], static fn (string $path): bool => !is_dir($path)));
+            is_dir($directory) && rmdir($directory);
+        }
     }
 
     /** Waits, in steps of the kernel's patience, until something is so. */

@@ -21,6 +21,10 @@ final class FormData
     /** @var array<array-key, mixed> the fields of an urlencoded body */
     private array $decoded = [];
 
+    public function __construct(private readonly Uploads $uploads = new Uploads())
+    {
+    }
+
     /**
      * Reads the form of a request into this object. False when the request carries none that can be read.
      *
@@ -46,7 +50,7 @@ final class FormData
 
     public function addFile(Part $part): UploadedFile
     {
-        return $this->files[] = new UploadedFile($part);
+        return $this->files[] = new UploadedFile($part, $this->uploads);
     }
 
     /** @return array<array-key, mixed> what $_POST would hold */
@@ -81,8 +85,9 @@ final class FormData
     public function clear(): void
     {
         foreach ($this->files as $file) {
-            $file->remove();
+            $file->done();
         }
+        $this->uploads->clear();
         $this->files = $this->fields = $this->decoded = [];
     }
 

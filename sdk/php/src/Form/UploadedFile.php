@@ -17,14 +17,13 @@ final class UploadedFile
     /** @var resource|null */
     private mixed $handle = null;
 
-    public function __construct(public readonly Part $part)
+    public function __construct(public readonly Part $part, Uploads $uploads)
     {
         if ($part->filename === '') {
             return;
         }
-        $directory = (string) ini_get('upload_tmp_dir') ?: sys_get_temp_dir();
-        $path = Quiet::run(static fn (): mixed => tempnam($directory, 'hedgerow-upload-'));
-        $handle = $path === false ? false : Quiet::run(static fn (): mixed => fopen($path, 'wb'));
+        $path = $uploads->file();
+        $handle = Quiet::run(static fn (): mixed => fopen($path, 'wb'));
         if ($handle === false) {
             throw new \RuntimeException('no temporary file for an upload can be made');
         }
@@ -45,14 +44,6 @@ final class UploadedFile
         if ($this->handle !== null) {
             fclose($this->handle);
             $this->handle = null;
-        }
-    }
-
-    public function remove(): void
-    {
-        $this->done();
-        if ($this->path !== '' && is_file($this->path)) {
-            Quiet::run(fn (): bool => unlink($this->path));
         }
     }
 

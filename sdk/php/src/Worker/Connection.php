@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Hedgerow\Worker;
 
+use Hedgerow\Form\Uploads;
+
 /**
  * One connection of the gateway. Reading never blocks: it takes what is there and says when a request is
  * complete. Writing blocks until the bytes are out or the peer is gone. Bytes that are no frame close this
@@ -154,7 +156,7 @@ final class Connection
         $this->partial = new Incoming($frame, '', null, $length);
         $this->bodyLeft = $length;
         if ($length > self::SPOOL_ABOVE) {
-            $this->partial->spool = Quiet::run(static fn (): mixed => fopen('php://temp/maxmemory:0', 'w+b')) ?: null;
+            $this->partial->spool = Uploads::spool();
         }
         if ($length > 0 && $this->buffer !== '') {
             $first = strlen($this->buffer) > $length ? substr($this->buffer, 0, $length) : $this->buffer;

@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Hedgerow\Worker;
 
+use Hedgerow\Form\Uploads;
+
 /**
  * The worker program: boots the application, listens, says that it is ready, serves. Exit status: 0 after a
  * stop, 1 when the application did not boot or ended the process, 2 when it could not start at all.
@@ -17,6 +19,7 @@ final class Main
     private readonly Ready $ready;
     private readonly ?ParentWatch $parent;
     private readonly LastWords $lastWords;
+    private readonly Uploads $uploads;
 
     /** @param list<string> $argv */
     public static function run(array $argv): int
@@ -53,6 +56,7 @@ final class Main
         ini_set('html_errors', '0');
         ini_set('zend.exception_ignore_args', '1'); // a trace in the log shows calls, not what users typed
         Log::captureOutput();
+        $this->uploads = new Uploads($socket);
         $this->ready = Ready::fromEnvironment();
         $this->parent = ParentWatch::fromEnvironment();
         $this->lastWords = new LastWords(fn (string $why): int => $this->bootFailed($socket, $why));
@@ -63,7 +67,7 @@ final class Main
             $this->lastWords->nothingToSay();
             return $status;
         }
-        $status = $this->serve($socket, new Service($application, null, $this->ready->isWatched() ? [] : Ready::CAPABILITIES));
+        $status = $this->serve($socket, new Service($application, null, $this->ready->isWatched() ? [] : Ready::CAPABILITIES, $this->uploads));
         $this->lastWords->nothingToSay();
         return $status;
     }
@@ -78,7 +82,7 @@ final class Main
             return 1;
         }
         $failure = new Failure(Failure::RUNTIME, 'the application did not boot: ' . Failure::clean($why));
-        return $this->serve($socket, new Service(null, $failure, Ready::CAPABILITIES));
+        return $this->serve($socket, new Service(null, $failure, Ready::CAPABILITIES, $this->uploads));
     }
 
     private function serve(string $socket, Service $service): int
@@ -90,6 +94,7 @@ final class Main
             $this->ready->failed($error->getMessage());
             return 2;
         }
+        $this->uploads->sweep();
         $server = new Server($listener, $service, $this->parent);
         if (function_exists('pcntl_async_signals')) {
             pcntl_async_signals(true);

@@ -6,6 +6,7 @@ namespace Hedgerow\Worker;
 
 use Hedgerow\Form\BadForm;
 use Hedgerow\Form\FormData;
+use Hedgerow\Form\Uploads;
 
 /**
  * Answers one request, whatever the application does: each request gets exactly one answer, and what the
@@ -27,8 +28,9 @@ final class Service
         private readonly ?Application $application,
         private readonly ?Failure $failed,
         array $announce,
+        Uploads $uploads,
     ) {
-        $this->form = new FormData();
+        $this->form = new FormData($uploads);
         $this->responder = new Responder($announce);
     }
 
