@@ -28,6 +28,12 @@ final class Exchange
     ) {
     }
 
+    /** Whether the client wants the head of the answer alone. */
+    public function isHead(): bool
+    {
+        return ($this->incoming->frame['method'] ?? '') === 'HEAD';
+    }
+
     /** The request, for the log: method, path and trace. */
     public function what(): string
     {

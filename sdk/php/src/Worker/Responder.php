@@ -22,7 +22,9 @@ final class Responder
 
     public function send(Exchange $exchange, Answer $answer): void
     {
-        if ($answer->stream !== null) {
+        if ($answer->frame === null && $exchange->isHead()) {
+            $this->sendHead($exchange, $answer);
+        } elseif ($answer->stream !== null) {
             (new StreamSender($exchange, $answer))->run();
         } elseif ($answer->source !== null) {
             $this->sendSource($exchange, $answer, $answer->source);
@@ -39,6 +41,24 @@ final class Responder
         $bytes = Frame::encode($this->announce($exchange, $frame));
         $exchange->connection->send($bytes);
         $exchange->state = Exchange::DONE;
+    }
+
+    /**
+     * The client gets no body, so none is made, read or sent. An application that left the body out itself may say
+     * the length that it has.
+     */
+    private function sendHead(Exchange $exchange, Answer $answer): void
+    {
+        $headers = $answer->headers;
+        $length = $answer->source === null ? strlen($answer->body) : $answer->source->size;
+        if ($answer->stream === null && $length > 0) {
+            $headers['content-length'] = (string) $length;
+        }
+        $this->sendFrame($exchange, ['id' => $exchange->id, 'status' => $answer->status, 'headers' => $headers ?: new \stdClass(), 'body' => '']);
+        if ($answer->stream !== null) {
+            $items = $answer->stream->take();
+            StreamSender::discard($items);
+        }
     }
 
     private function sendBody(Exchange $exchange, Answer $answer): void

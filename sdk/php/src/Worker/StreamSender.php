@@ -50,12 +50,18 @@ final class StreamSender
             $this->end();
             return;
         }
+        self::discard($items);
+        $this->cancelled();
+    }
+
+    /** Ends an iterable that nobody wants more of. By reference, for the caller's must not be one too many. */
+    public static function discard(iterable &$items): void
+    {
         try {
-            unset($items); // the last reference: the finally blocks of a generator run here
+            $items = []; // the last reference: the finally blocks of a generator run here
         } catch (\Throwable $error) {
             Log::line('after the client left: ' . Failure::clean(get_class($error) . ': ' . $error->getMessage()));
         }
-        $this->cancelled();
     }
 
     /** Sends a body of unknown length whose first piece has been read. */
