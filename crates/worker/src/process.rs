@@ -1,7 +1,7 @@
 //! The life of one worker process: start, readiness, output, end.
 //!
 //! Invariant: every process that was started is reaped, its whole group is killed before that, its
-//! socket is removed, and the pool is told exactly once that it is gone.
+//! socket and its uploads are removed, and the pool is told exactly once that it is gone.
 
 use crate::output::read_lines;
 use crate::pool::Inner;
@@ -14,6 +14,7 @@ use hedgerow_policy::observe::Event;
 use rustix::process::Signal;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use tokio::io::Interest;
@@ -91,7 +92,20 @@ pub(crate) async fn look_after(pool: Arc<Inner>, worker: Arc<Worker>, launch: La
             output.task.abort();
         }
     }
+    let socket = worker.socket.clone();
+    // Large files take their time to go. Before the pool's directory does, hence waited for.
+    let _ = tokio::task::spawn_blocking(move || remove_uploads(&socket)).await;
     pool.worker_gone(worker.id);
+}
+
+/// A worker keeps the uploads of its request in a folder beside its socket; one that was killed
+/// could not remove it. A link of that name is none of its making and stays.
+fn remove_uploads(socket: &Path) {
+    let mut folder = socket.as_os_str().to_owned();
+    folder.push(".uploads");
+    if std::fs::symlink_metadata(&folder).is_ok_and(|meta| meta.is_dir()) {
+        let _ = std::fs::remove_dir_all(&folder);
+    }
 }
 
 async fn start(

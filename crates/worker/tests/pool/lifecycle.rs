@@ -8,6 +8,7 @@ use hedgerow_testkit::processes::{alive, children};
 use hedgerow_testkit::scratch::Scratch;
 use hedgerow_testkit::until::until;
 use hedgerow_worker::{Body, PoolError};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,33 @@ async fn a_worker_killed_while_idle_is_replaced_without_a_request() {
     f.events.wait("WorkerReady", 2);
     assert_eq!(body(f.ask("/hello").await.unwrap()).await, b"hello\n");
     f.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_uploads_of_a_killed_worker_go_and_what_a_link_leads_to_stays() {
+    let scratch = Scratch::new();
+    let kept = scratch.file("kept", b"mine");
+    let mut named = settings(2, 0, &[]);
+    if let hedgerow_worker::settings::Source::Supervised(launch) = &mut named.source {
+        launch.socket_dir = Some(scratch.path().to_owned());
+    }
+    let f = start(named).await;
+    f.events.wait("WorkerReady", 2);
+    let workers = f.pool.snapshot().workers;
+    let uploads: Vec<PathBuf> =
+        workers.iter().map(|w| PathBuf::from(format!("{}.uploads", w.socket.display()))).collect();
+    std::fs::create_dir(&uploads[0]).unwrap();
+    std::fs::write(uploads[0].join("hedgerow-upload-1"), b"left").unwrap();
+    std::os::unix::fs::symlink(&kept, uploads[0].join("link")).unwrap();
+    std::os::unix::fs::symlink(scratch.path(), &uploads[1]).unwrap();
+    for pid in f.pids() {
+        kill(pid, "-9");
+    }
+    f.events.wait("WorkerReady", 4);
+    f.stop().await;
+    assert!(!uploads[0].exists(), "the folder is gone with its worker");
+    assert!(uploads[1].is_symlink(), "a link is not the folder of a worker");
+    assert_eq!(std::fs::read(kept).unwrap(), b"mine");
 }
 
 #[tokio::test(flavor = "multi_thread")]
