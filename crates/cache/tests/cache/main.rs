@@ -7,4 +7,5 @@ mod guarding;
 mod order;
 mod pinned;
 mod port;
+mod storm;
 mod support;
