@@ -10,8 +10,8 @@
 //! Port::start(settings, guarded, clock)                   what any Redis client does with it
 //! ```
 //!
-//! Below: [`lane`] is the one connection that all callers of a database share, [`keeper`] stands
-//! between the calls and the policies, [`commands`] is the one table of Redis commands.
+//! Below: `lane` is the one connection that all callers of a database share, `keeper` stands
+//! between the calls and the policies, `commands` is the one table of Redis commands.
 #![forbid(unsafe_code)]
 
 pub mod cache;

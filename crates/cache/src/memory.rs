@@ -7,7 +7,7 @@
 //! - what it holds weighs no more than it was told, and what falls out first is decided by use;
 //! - a lease taken before a purge is never valid again, whatever was evicted in between.
 //!
-//! [`strings`], [`hashes`] and [`keys`] are the commands a client may send; [`table`] lists them.
+//! `strings`, `hashes` and `keys` are the commands a client may send; `table` lists them.
 
 mod args;
 pub(crate) mod generations;

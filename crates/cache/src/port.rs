@@ -2,13 +2,13 @@
 //!
 //! Invariants:
 //! - a client's replies come in the order of its commands, one each, whatever happened to them;
-//! - what a command may be answered without the store follows from [`crate::commands`] alone;
+//! - what a command may be answered without the store follows from `crate::commands` alone;
 //! - a client that reads nothing costs its own connection, and nobody else anything;
 //! - an idle client holds next to no memory.
 //!
-//! The way of a command: [`client`] reads → [`dispatch`] asks the policies and hands it to a lane →
-//! [`finish`] writes what came, or [`fallback`]; [`local`] answers what the store need not know,
-//! [`pinned`] gives a client a store connection of its own, [`embedded`] serves without a store.
+//! The way of a command: `client` reads → `dispatch` asks the policies and hands it to a lane →
+//! `finish` writes what came, or `fallback`; `local` answers what the store need not know,
+//! `pinned` gives a client a store connection of its own, `embedded` serves without a store.
 
 mod client;
 mod dispatch;
