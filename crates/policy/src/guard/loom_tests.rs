@@ -146,21 +146,24 @@ fn loom_late_settles_move_nothing_on_the_way_round() {
 fn loom_a_result_of_an_older_generation_is_in_no_window() {
     // The race the tags are for: a thread has seen the circuit closed and is about to count, while
     // others open it, close it again and count in the very same bucket.
-    check(|| {
-        let breaker = BreakerSettings { min_throughput: 2, ..settings().breaker };
-        let guard = fresh(GuardSettings { breaker, ..settings() });
-        let ReadDecision::Call(late) = guard.read(ms(0)) else { panic!("closed") };
-        let other = Arc::clone(&guard);
-        let thread = thread::spawn(move || other.settle(ms(1), late, Outcome::Timeout));
-        guard.set_override(ms(1), Override::ForceOpen);
-        guard.set_override(ms(1), Override::ForceClosed);
-        guard.set_override(ms(1), Override::Auto);
-        read(&guard, 1, Outcome::Ok);
-        thread.join().unwrap();
-        let counts = guard.snapshot(ms(1)).breaker.counts;
-        assert_eq!((counts.calls, counts.failures), (1, 0));
-        assert_eq!(guard.state(), State::Closed);
-    });
+    // What it counts must not be in the sums, nor may it take the place of what is.
+    for late_outcome in [Outcome::Timeout, Outcome::Ok] {
+        check(move || {
+            let breaker = BreakerSettings { min_throughput: 2, ..settings().breaker };
+            let guard = fresh(GuardSettings { breaker, ..settings() });
+            let ReadDecision::Call(late) = guard.read(ms(0)) else { panic!("closed") };
+            let other = Arc::clone(&guard);
+            let thread = thread::spawn(move || other.settle(ms(1), late, late_outcome));
+            guard.set_override(ms(1), Override::ForceOpen);
+            guard.set_override(ms(1), Override::ForceClosed);
+            guard.set_override(ms(1), Override::Auto);
+            read(&guard, 1, Outcome::Ok);
+            thread.join().unwrap();
+            let counts = guard.snapshot(ms(1)).breaker.counts;
+            assert_eq!((counts.calls, counts.failures), (1, 0));
+            assert_eq!(guard.state(), State::Closed);
+        });
+    }
 }
 
 #[test]
