@@ -287,7 +287,9 @@ impl Driver {
             return Poll::Pending;
         }
         *yielded = false;
-        if wire.gather(&self.shared) { Poll::Ready(None) } else { Poll::Pending }
+        // Also when all who asked have left: only an empty queue is waited for.
+        wire.gather(&self.shared);
+        Poll::Ready(None)
     }
 
     /// Sends the removal of what a connection wrote that is gone now, and takes note of its answer.

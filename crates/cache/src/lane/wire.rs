@@ -76,14 +76,11 @@ impl Wire {
         self.owed.front().map(|oldest| self.heard.max(oldest.sent))
     }
 
-    /// Takes calls from the queue. True if there were any.
-    pub(super) fn gather(&mut self, shared: &Shared) -> bool {
+    /// Takes the calls from the queue whose callers still wait.
+    pub(super) fn gather(&mut self, shared: &Shared) {
         let mut commands = 0u64;
         {
             let mut queue = shared.queue();
-            if queue.calls.is_empty() {
-                return false;
-            }
             let now = shared.now();
             while self.out.len() < GATHER
                 && let Some(call) = queue.next()
@@ -98,7 +95,6 @@ impl Wire {
             shared.store.guard.on_sent(shared.now(), commands);
             shared.store.stirred();
         }
-        commands > 0
     }
 
     /// Sends something of our own, ahead of the queue.

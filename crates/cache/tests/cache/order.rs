@@ -94,6 +94,35 @@ async fn a_late_write_never_lands_over_a_newer_one_cases_37_38_47() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_connection_serves_though_all_who_waited_for_it_have_left() {
+    let fixture = Fixture::with(Server::start(), |redis, settings, _| quick(redis, settings)).await;
+    let mut client = fixture.client();
+    client.check(&[("SET a 1", "+OK")]);
+    fixture.server.pause();
+    client.check(&[("GET a", "$-1")]);
+    fixture.events.wait("silent for the liveness", 1);
+    // These wait for the new connection, and are gone before it is there.
+    client.check(&[("GET a", "$-1"), ("GET a", "$-1")]);
+    fixture.server.resume();
+    fixture.events.wait("again: true", 1);
+    until("an answer", || (client.ask("GET a") == "$1\r\n1").then_some(()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stall_beyond_the_liveness_timeout_ends_early_too_case_40() {
+    let fixture = Fixture::with(Server::start(), |redis, _, _| {
+        redis.liveness_timeout = Duration::from_millis(600);
+    })
+    .await;
+    fixture.stall();
+    fixture.events.wait("silent for the liveness", 1);
+    fixture.events.wait("Canary { good: false }", 3);
+    fixture.server.resume();
+    fixture.events.wait("cause: EarlyEnd", 1);
+    fixture.client().check(&[("SET a 1", "+OK"), ("GET a", "$1 1")]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_forbids_it_is_said_so_and_doubts_read_as_misses_case_48() {
     let server = Server::start();
     server.ask("ACL SETUSER app on >secret ~* &* +@all -client|kill");
