@@ -72,8 +72,9 @@ impl Config {
 pub fn read(sources: &Sources, machine: &dyn Machine) -> Reading {
     let (name, text) = sources.file.clone().unwrap_or_default();
     let mut problems = Vec::new();
-    let mut document = sources::parse(&text, &mut problems);
-    let broken = !problems.is_empty();
+    let (mut document, guessed) = sources::parse(&text, &mut problems);
+    let syntax = problems.len();
+    let broken = syntax > 0;
     let expanded = sources::expand(&mut document, &sources.environment, &mut problems);
     let overrides = sources::overrides(sources, &document, &mut problems);
     let mut reader = Reader::new(overrides, expanded, problems);
@@ -93,6 +94,15 @@ pub fn read(sources: &Sources, machine: &dyn Machine) -> Reading {
     linter.all(&reader.changed);
 
     let mut problems = reader.problems;
+    // What is wrong with a guess is no news: the line has its error.
+    let line = |at: usize| text.bytes().take(at).filter(|byte| *byte == b'\n').count();
+    let guessed: Vec<_> = guessed.iter().map(|span| line(span.start)).collect();
+    let mut at = 0;
+    problems.retain(|problem| {
+        at += 1;
+        let Place::File(span) = &problem.place else { return true };
+        at <= syntax || !guessed.contains(&line(span.start))
+    });
     // After a syntax error whole sections may be missing: what follows from that is noise.
     if !broken {
         problems.extend(resolver.problems);

@@ -1,10 +1,10 @@
 //! Golden files: a configuration, what surrounds it, and what `hedgerow check` says.
 //!
-//! A file in `tests/config/` begins with lines for the surroundings (`flags:`, `env:`, `files:`,
-//! `programs:`, `folders:`, `args:`, each optional), then `----------`, the configuration,
+//! A file in `tests/config/` begins with lines for the surroundings (`flag:`, `env:`, `files:`,
+//! `file:` with a text, `programs:`, `folders:`, `args:`, each optional), then `----------`, the configuration,
 //! `----------`, and the expected output. `UPDATE_GOLDEN=1` writes the last part anew.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ const RULE: &str = "----------\n";
 /// A machine that has what the golden file names. `/` is everywhere a folder.
 #[derive(Default)]
 struct Paper {
-    files: BTreeSet<PathBuf>,
+    files: BTreeMap<PathBuf, String>,
     folders: BTreeSet<PathBuf>,
     programs: BTreeSet<PathBuf>,
 }
@@ -30,8 +30,15 @@ impl Machine for Paper {
     fn program_dir(&self) -> Option<PathBuf> {
         Some("/opt/hedgerow/bin".into())
     }
+    fn exists(&self, path: &Path) -> bool {
+        self.is_file(path) || self.is_dir(path) || self.is_program(path)
+    }
+    fn text(&self, path: &Path) -> std::io::Result<String> {
+        let text = self.files.get(path).filter(|text| *text != "unreadable");
+        text.cloned().ok_or_else(|| std::io::ErrorKind::PermissionDenied.into())
+    }
     fn is_file(&self, path: &Path) -> bool {
-        self.files.contains(path)
+        self.files.contains_key(path)
     }
     fn is_dir(&self, path: &Path) -> bool {
         path == Path::new("/") || path == Path::new("/srv/app") || self.folders.contains(path)
@@ -68,7 +75,11 @@ fn surroundings(head: &str, text: &str) -> (CheckArguments, Sources, Paper) {
                 let (name, value) = words.split_once('=').expect("NAME=value");
                 sources.environment.insert(name.into(), value.into());
             }
-            "files" => paper.files.extend(paths),
+            "files" => paper.files.extend(paths.map(|path| (path, String::new()))),
+            "file" => {
+                let (path, text) = words.split_once('=').expect("path=text");
+                paper.files.insert(path.into(), text.into());
+            }
             "folders" => paper.folders.extend(paths),
             "programs" => paper.programs.extend(paths),
             _ => panic!("unknown line {line:?}"),
@@ -181,6 +192,15 @@ fn a_configuration_is_loaded_again() {
     std::fs::remove_file(&path).expect("removable");
     let report = Config::load(&arguments).expect_err("gone").to_string();
     assert!(report.contains("cannot read"), "{report}");
+}
+
+#[test]
+fn a_file_that_is_not_utf_8_is_reported_with_line_and_column() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("latin.toml");
+    std::fs::write(&path, b"[worker]\ncommand = \"\xc3\xa4\xe4\"").expect("writable");
+    let arguments = ConfigArguments { file: Some(path), flags: Vec::new() };
+    let report = Config::load(&arguments).expect_err("bad").to_string();
+    assert!(report.contains("latin.toml:2:13: not UTF-8"), "{report}");
 }
 
 proptest! {

@@ -14,7 +14,7 @@ impl Resolver<'_> {
             let (cert, key) = (sub.inner.cert.as_ref(), sub.inner.key.as_ref());
             for (name, path, set) in [("cert", &tls.cert, cert), ("key", &tls.key, key)] {
                 let place = set.map_or(&sub.place, |set| &set.place);
-                self.file(&format!("server.tls.{name}"), path, place);
+                self.pem(name, path, place);
             }
         }
         let worker = &document.worker.inner;
@@ -41,8 +41,11 @@ impl Resolver<'_> {
         }
         if let (Some(dir), Some(set)) = (&config.worker.socket_dir, &worker.socket_dir) {
             // It is made if only it is missing itself.
-            let exists = self.machine.is_dir(dir);
-            if !exists && !dir.parent().is_some_and(|parent| self.machine.is_dir(parent)) {
+            let exists = self.machine.exists(dir);
+            if exists && !self.machine.is_dir(dir) {
+                let message = format!("`worker.socket_dir`: {} is not a folder", dir.display());
+                self.error(&set.place, message, "name a folder, or one that is not there yet");
+            } else if !exists && !dir.parent().is_some_and(|parent| self.machine.is_dir(parent)) {
                 self.dir("worker.socket_dir", dir, &set.place);
             }
         }
@@ -59,6 +62,37 @@ impl Resolver<'_> {
                 self.dir("route.root", root, &set.place);
             }
         }
+    }
+
+    /// A file that holds what it should, as far as its first lines tell: the listener reads the rest.
+    fn pem(&mut self, name: &str, path: &Path, place: &Place) {
+        let key = format!("server.tls.{name}");
+        if !self.machine.is_file(path) {
+            return self.file(&key, path, place);
+        }
+        let shown = path.display();
+        let text = match self.machine.text(path) {
+            Ok(text) => text,
+            Err(error) => {
+                let message = format!("`{key}`: cannot read {shown}: {error}");
+                return self.error(place, message, "let the user that runs hedgerow read it");
+            }
+        };
+        let holds = |label: &&str| text.contains(&format!("-----BEGIN {label}-----"));
+        let (what, labels): (_, &[&str]) = match name {
+            "cert" => ("certificate", &["CERTIFICATE"]),
+            _ => ("private key", &["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"]),
+        };
+        if labels.iter().any(holds) {
+            return;
+        }
+        let message = format!("`{key}`: there is no {what} in {shown}");
+        let advice = if name == "key" && holds(&"ENCRYPTED PRIVATE KEY") {
+            format!("it is encrypted; `openssl pkey -in {shown} -out NEW` writes one that is not")
+        } else {
+            format!("name a PEM file with a block -----BEGIN {}-----", labels[0])
+        };
+        self.error(place, message, advice);
     }
 
     fn file(&mut self, key: &str, path: &Path, place: &Place) {

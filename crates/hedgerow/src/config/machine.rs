@@ -1,7 +1,11 @@
 //! What a check needs to know of the machine, so that tests can invent one.
 
+use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+
+/// More than any chain of certificates has.
+const LONGEST_TEXT: u64 = 4 << 20;
 
 /// Questions to the machine. Paths are absolute.
 pub trait Machine {
@@ -9,6 +13,13 @@ pub trait Machine {
     fn working_dir(&self) -> PathBuf;
     /// The folder of the running program, if it is known.
     fn program_dir(&self) -> Option<PathBuf>;
+    /// Whether there is anything of this name.
+    fn exists(&self, path: &Path) -> bool;
+    /// The text of a file, bytes that are none replaced; of a huge one, the beginning.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn text(&self, path: &Path) -> io::Result<String>;
     /// Whether this is a file that exists.
     fn is_file(&self, path: &Path) -> bool;
     /// Whether this is a folder that exists.
@@ -30,6 +41,14 @@ impl Machine for ThisMachine {
     fn program_dir(&self) -> Option<PathBuf> {
         let program = std::env::current_exe().ok()?.canonicalize().ok()?;
         program.parent().map(Path::to_path_buf)
+    }
+    fn exists(&self, path: &Path) -> bool {
+        path.exists()
+    }
+    fn text(&self, path: &Path) -> io::Result<String> {
+        let mut bytes = Vec::new();
+        std::fs::File::open(path)?.take(LONGEST_TEXT).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
     fn is_file(&self, path: &Path) -> bool {
         path.is_file()

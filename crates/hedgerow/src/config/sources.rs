@@ -1,6 +1,7 @@
 //! What was said, before anybody reads it: the file's text, the environment, the flags.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -22,15 +23,23 @@ pub struct Sources {
     pub flags: Vec<(String, String)>,
 }
 
-/// Parses the text. Every syntax error is reported; what could be read is kept.
-pub(super) fn parse<'a>(text: &'a str, problems: &mut Vec<Problem>) -> DeTable<'a> {
+/// Parses the text. Every syntax error is reported; what could be read is kept. The second part
+/// tells where the parser had to guess what was meant.
+pub(super) fn parse<'a>(
+    text: &'a str,
+    problems: &mut Vec<Problem>,
+) -> (DeTable<'a>, Vec<Range<usize>>) {
+    let mut guessed = Vec::new();
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let span = error.span().unwrap_or(0..0);
         let key = text.get(span.clone()).unwrap_or_default();
         let (message, advice) = match error.message() {
             "duplicate key" => (format!("`{key}` is set twice"), "keep one"),
-            other => (other.to_owned(), ""),
+            other => {
+                guessed.push(span.clone());
+                (other.to_owned(), "")
+            }
         };
         problems.push(Problem {
             severity: Severity::Error,
@@ -39,7 +48,7 @@ pub(super) fn parse<'a>(text: &'a str, problems: &mut Vec<Problem>) -> DeTable<'
             advice: advice.to_owned(),
         });
     }
-    table.into_inner()
+    (table.into_inner(), guessed)
 }
 
 /// What flags and variables set, by path; names of upstreams as the file spells them.
@@ -154,7 +163,7 @@ impl Expander<'_> {
         }
     }
 
-    fn text(&mut self, text: &str, span: &std::ops::Range<usize>) -> (String, bool) {
+    fn text(&mut self, text: &str, span: &Range<usize>) -> (String, bool) {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         let mut found = false;
@@ -198,7 +207,7 @@ impl Expander<'_> {
         (out, found)
     }
 
-    fn error(&mut self, span: &std::ops::Range<usize>, message: &str, advice: &str) {
+    fn error(&mut self, span: &Range<usize>, message: &str, advice: &str) {
         self.problems.push(Problem {
             severity: Severity::Error,
             place: Place::File(span.clone()),
@@ -268,7 +277,10 @@ fn text_of(path: &Path) -> Result<String, Report> {
     })?;
     String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
-        failed(format!("{}:{line}: not UTF-8", path.display()), "save the file as UTF-8")
+        let text = String::from_utf8_lossy(good).into_owned();
+        let at = text.len();
+        let (line, column) = Source { name: String::new(), text }.position(at);
+        let message = format!("{}:{line}:{column}: not UTF-8", path.display());
+        failed(message, "save the file as UTF-8")
     })
 }

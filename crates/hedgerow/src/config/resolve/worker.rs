@@ -173,6 +173,10 @@ impl Resolver<'_> {
     fn sockets(&mut self, from: &file::Worker) -> Vec<PathBuf> {
         let set = &from.sockets;
         let sockets: Vec<_> = set.value.0.iter().map(|path| self.absolute(path)).collect();
+        if set.value.0.iter().any(|path| path.as_os_str().is_empty()) {
+            let advice = "name the socket of each worker, or leave worker.sockets out";
+            self.error(&set.place, "`worker.sockets` has a path that is empty", advice);
+        }
         for (at, path) in sockets.iter().enumerate() {
             if path.as_os_str().len() > LONGEST_SOCKET {
                 let message = format!("`worker.sockets`: {} is too long", path.display());

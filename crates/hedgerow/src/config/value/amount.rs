@@ -17,6 +17,12 @@ fn integer(value: &DeValue<'_>) -> Option<i64> {
     Some(i64::from_str_radix(integer.as_str(), integer.radix()).unwrap_or(clamped))
 }
 
+/// The refusal of a number in the file shows it as it is written there, not as it was clamped.
+fn as_written(value: &DeValue<'_>) -> impl Fn(Refusal) -> Refusal {
+    let written = value.as_integer().map(|integer| format!("is {integer}"));
+    move |refusal| Refusal { what: written.clone().unwrap_or(refusal.what), ..refusal }
+}
+
 fn number<T: Value>(text: &str) -> Result<i64, Refusal> {
     text.trim().parse().map_err(|_| Refusal::new(format!("is {text:?}"), expected::<T>()))
 }
@@ -47,7 +53,8 @@ impl<const MIN: u64, const MAX: u64> Value for Int<MIN, MAX> {
         Self::in_range(number::<Self>(text)?)
     }
     fn from_toml(value: &DeValue<'_>) -> Result<Self, Refusal> {
-        Self::in_range(integer(value).ok_or_else(|| wrong_type::<Self>(value))?)
+        let n = integer(value).ok_or_else(|| wrong_type::<Self>(value))?;
+        Self::in_range(n).map_err(as_written(value))
     }
     fn to_toml(&self) -> String {
         self.0.to_string()
@@ -75,7 +82,8 @@ impl Value for QueueLength {
         Self::in_range(number::<Self>(text)?)
     }
     fn from_toml(value: &DeValue<'_>) -> Result<Self, Refusal> {
-        Self::in_range(integer(value).ok_or_else(|| wrong_type::<Self>(value))?)
+        let n = integer(value).ok_or_else(|| wrong_type::<Self>(value))?;
+        Self::in_range(n).map_err(as_written(value))
     }
     fn to_toml(&self) -> String {
         self.0.to_string()
@@ -189,7 +197,10 @@ impl Value for Millis {
     fn from_toml(value: &DeValue<'_>) -> Result<Self, Refusal> {
         match value {
             DeValue::String(text) => duration(text, false).map(Self),
-            _ => in_range(integer(value).ok_or_else(|| wrong_type::<Self>(value))?).map(Self),
+            _ => {
+                let ms = integer(value).ok_or_else(|| wrong_type::<Self>(value))?;
+                in_range(ms).map(Self).map_err(as_written(value))
+            }
         }
     }
     fn to_toml(&self) -> String {
@@ -278,8 +289,12 @@ impl Value for Bytes {
             return Self::from_text(text);
         }
         let n = integer(value).ok_or_else(|| wrong_type::<Self>(value))?;
-        let negative = |_| Refusal::new(format!("is {n}"), "expected a size that is not negative");
-        u64::try_from(n).map(Self).map_err(negative)
+        let accept = match n {
+            ..0 => "expected a size that is not negative",
+            i64::MAX => "expected a size below 8 EiB",
+            _ => return Ok(Self(n.unsigned_abs())),
+        };
+        Err(as_written(value)(Refusal::new("", accept)))
     }
     fn to_toml(&self) -> String {
         let whole =

@@ -76,9 +76,13 @@ impl<T: Value> Value for OneOrMany<T> {
 
 impl Map {
     fn checked(name: &str, text: &str) -> Result<(String, String), Refusal> {
-        if name.is_empty() || name.contains(['=', '\0']) || text.contains('\0') {
+        if name.is_empty() || name.contains(['=', '\0']) {
             let what = format!("has a name that no variable can have: {name:?}");
-            return Err(Refusal::new(what, "expected a name without \"=\" and text without NUL"));
+            return Err(Refusal::new(what, "expected a name without \"=\" and NUL"));
+        }
+        if text.contains('\0') {
+            let what = format!("has a NUL character in the text of {name:?}");
+            return Err(Refusal::new(what, "remove it"));
         }
         Ok((name.to_owned(), text.to_owned()))
     }

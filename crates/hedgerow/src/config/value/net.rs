@@ -141,12 +141,15 @@ text_kinds! {
         let good = is_authority(name) || Network::from_text(text).is_ok();
         good.then(|| text.to_ascii_lowercase())
     };
-    /// The beginning of header names.
-    HeaderPrefix, false, "letters, digits and hyphens, starting with a letter (\"x-vhttpd\")", |text| {
-        let good = text.len() <= 64 && text.starts_with(|c: char| c.is_ascii_alphabetic())
-            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-            && !text.ends_with('-');
-        good.then(|| text.to_ascii_lowercase())
+    /// The beginning of header names. Request headers under it are dropped, so it must be nobody else's.
+    HeaderPrefix, false, "\"x-\" and a name of your own of letters, digits and hyphens (\"x-vhttpd\"); not x-forwarded, x-real, x-request, x-trace or x-worker", |text| {
+        let text = text.to_ascii_lowercase();
+        let name = text.strip_prefix("x-").filter(|name| {
+            !["forwarded", "real", "request", "trace", "worker"].contains(name)
+                && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+                && name.starts_with(|c: char| c.is_ascii_alphanumeric()) && !name.ends_with('-')
+        });
+        (name.is_some() && text.len() <= 64).then_some(text)
     };
     /// Where the cache keeps its values; a secret, since the URL may contain a password.
     StoreUrl, true, "\"memory\", or a URL starting with redis://, rediss://, redis+cluster:// or redis+sentinel://", |text| {
@@ -191,6 +194,17 @@ mod tests {
         let all = Network::from_text("0.0.0.0/0").expect("a range");
         assert!(all.contains("1.2.3.4".parse().expect("ip")));
         assert!(Network::from_text("10.0.0.0/33").is_err());
+    }
+
+    #[test]
+    fn a_header_prefix_is_nobody_elses() {
+        for good in ["x-vhttpd", "X-Edge-1", "x-requests", "x-9"] {
+            assert!(HeaderPrefix::from_text(good).is_ok(), "{good}");
+        }
+        for bad in ["", "x", "x-", "x--a", "x-a-", "xy-a", "x-a_b", "content", "x-real", "X-Trace"]
+        {
+            assert!(HeaderPrefix::from_text(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]
