@@ -29,6 +29,7 @@ use crate::fault::Fault;
 use crate::settings::RedisSettings;
 use bytes::Bytes;
 use doubt::Hidden;
+use hedgerow_policy::breaker::State;
 use hedgerow_policy::guard::Guard;
 use hedgerow_policy::{Moment, Observer};
 use hedgerow_wire::resp::Protocol;
@@ -210,6 +211,14 @@ impl Lane {
 }
 
 impl Store {
+    /// The store has shown that it lives: the next canary goes at once, so whoever sends it is woken.
+    fn sign_of_life(&self, now: Moment) {
+        if self.guard.state() == State::Open {
+            self.guard.on_sign_of_life(now);
+            self.stir.notify_one();
+        }
+    }
+
     /// Tells of a transition that the guard may have made.
     fn stirred(&self) {
         if self.guard.moved() {

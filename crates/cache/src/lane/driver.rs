@@ -160,7 +160,7 @@ impl Driver {
         shared.connection.store(number, Ordering::Release);
         shared.connected.store(true, Ordering::Release);
         shared.queue().open();
-        shared.store.guard.on_sign_of_life(shared.now());
+        shared.store.sign_of_life(shared.now());
         if !first {
             told.reconnects.fetch_add(1, Ordering::Relaxed);
         }

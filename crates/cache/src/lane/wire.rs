@@ -199,7 +199,7 @@ impl Wire {
         }
         if late > 0 {
             shared.store.told.late.fetch_add(late, Ordering::Relaxed);
-            shared.store.guard.on_sign_of_life(self.heard);
+            shared.store.sign_of_life(self.heard);
         }
         Ok(replies)
     }
