@@ -22,8 +22,8 @@ use crate::{finish, smuggling, wall};
 use hedgerow_policy::Deadline;
 use hedgerow_policy::failure::{At, Class, Failure, Phase};
 use hedgerow_worker::{Answer, Body, Job};
-use http::header::{CONNECTION, HeaderName, HeaderValue};
-use http::{HeaderMap, StatusCode, Version};
+use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue};
+use http::{HeaderMap, Method, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use std::net::SocketAddr;
@@ -87,6 +87,8 @@ struct Turn {
     live: Arc<Live>,
     ids: Ids,
     version: Version,
+    /// It is a HEAD request: an answer's body is not for it.
+    bodiless: bool,
     active: Active,
     busy: Busy,
 }
@@ -119,7 +121,8 @@ impl Inner {
             protocol: protocol(parts.version),
             received: self.shared.clock.now(),
         });
-        let turn = Turn { live, ids, version: parts.version, active, busy };
+        let bodiless = parts.method == Method::HEAD;
+        let turn = Turn { live, ids, version: parts.version, bodiless, active, busy };
         let has_body = !incoming.is_end_stream();
         let ready = tokio::select! {
             biased;
@@ -251,7 +254,17 @@ impl Inner {
         }
         turn.active.set_stage(Stage::Sending);
         let outcome = Outcome { status: status.as_u16(), failure: Some(failure), stream: None };
-        Ok(respond(status, headers, Payload::full(body, self.tail(turn, outcome))))
+        let bodiless = turn.bodiless;
+        let tail = self.tail(turn, outcome);
+        // What must not be sent must not be offered either: HTTP/2 would send it, and HTTP/1 would
+        // drop it unread, which is what a client that left looks like.
+        let payload = if bodiless {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+            Payload::empty(tail)
+        } else {
+            Payload::full(body, tail)
+        };
+        Ok(respond(status, headers, payload))
     }
 
     /// Waits until somebody other than the client or the worker ends the request.

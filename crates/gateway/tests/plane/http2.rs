@@ -87,6 +87,31 @@ async fn failures_look_the_same() {
 }
 
 #[tokio::test]
+async fn a_failed_head_is_answered_without_a_body_and_recorded_as_what_it_is() {
+    let plane = Plane::with(|setup| {
+        setup.read_timeout = Duration::from_millis(100);
+        setup.workers = 2;
+    })
+    .await;
+    let mut sender = speak(plane.client().await.tcp).await;
+    for path in ["/boom", "/silent"] {
+        let mut head = get(path);
+        *head.method_mut() = http::Method::HEAD;
+        let response = sender.send_request(head).await.unwrap();
+        let reason = response.status().canonical_reason().unwrap();
+        assert_eq!(response.headers()["content-length"], reason.len().to_string());
+        // A frame of data would be an error here: there is none to come.
+        assert_eq!(text(response).await, "");
+    }
+    let events = plane.requests().await;
+    let seen = events.iter().map(|event| (event["status"].as_u64(), &event["error_class"]));
+    let expected =
+        [(Some(500), &"worker_runtime_error".into()), (Some(504), &"timeout".into())];
+    assert_eq!(seen.collect::<Vec<_>>(), expected, "{events:?}");
+    assert_eq!(events[1]["timeout_phase"], "read", "{events:?}");
+}
+
+#[tokio::test]
 async fn case_35_a_broken_text_stream_is_reset() {
     // Two, since the one that broke its stream rests for a while.
     let plane = Plane::with(|setup| setup.workers = 2).await;

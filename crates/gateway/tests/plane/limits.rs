@@ -101,6 +101,22 @@ async fn a_client_that_takes_nothing_is_let_go() {
 }
 
 #[tokio::test]
+async fn a_failed_head_is_recorded_as_what_it_is() {
+    let plane = Plane::with(|setup| setup.read_timeout = MS(60)).await;
+    let mut client = plane.client().await;
+    for (path, code, length) in [("/boom", 500, "21"), ("/silent", 504, "15")] {
+        client.send(format!("HEAD {path} HTTP/1.1\r\nhost: a\r\n\r\n")).await;
+        let answer = client.up_to("\r\n\r\n").await;
+        assert_eq!((status(&answer), header(&answer, "content-length")), (code, Some(length)));
+    }
+    let events = plane.requests().await;
+    let seen = events.iter().map(|event| (event["status"].as_u64(), &event["error_class"]));
+    let expected = [(Some(500), &"worker_runtime_error".into()), (Some(504), &"timeout".into())];
+    assert_eq!(seen.collect::<Vec<_>>(), expected, "{events:?}");
+    assert_eq!(events[1]["timeout_phase"], "read", "{events:?}");
+}
+
+#[tokio::test]
 async fn case_18_and_19_the_timeout_that_ends_a_request_names_its_phase() {
     for (read, request, phase) in [(MS(60), MS(5_000), "read"), (MS(5_000), MS(60), "request")] {
         let plane = Plane::with(|setup| {
