@@ -151,6 +151,7 @@ impl Head {
             worker_error: None,
         };
         let mut reported = WorkerError { exiting: frame.exiting(), ..WorkerError::default() };
+        let mut reports = false;
         let mut collected = Collected::default();
         match std::mem::take(&mut frame.headers) {
             Value::Absent => {}
@@ -160,7 +161,10 @@ impl Head {
                     let mut lower = raw.into_owned();
                     lower.make_ascii_lowercase();
                     match lower.as_str() {
-                        "x-worker-error-class" => reported.class = name(&first_text(value)),
+                        "x-worker-error-class" if is_sent(&value) => {
+                            reports = true;
+                            reported.class = name(&first_text(value));
+                        }
                         "x-worker-exception" => {
                             reported.exception = some(Some(name(&first_text(value))));
                         }
@@ -183,11 +187,15 @@ impl Head {
             _ => collected.refuse("headers that are no map, or too many of them"),
         }
         collected.content_type(std::mem::take(&mut frame.content_type));
-        if reported.class.is_empty() {
-            head.headers = collected.finish();
-        } else {
-            // The client gets the gateway's own envelope: of this head nothing else matters.
+        if reports {
+            // The client gets the gateway's own envelope: of this head nothing else matters. A
+            // worker that reports a failure without naming it has failed all the same.
+            if reported.class.is_empty() {
+                reported.class = "worker_runtime_error".to_owned();
+            }
             head.worker_error = Some(reported);
+        } else {
+            head.headers = collected.finish();
         }
         head
     }
@@ -198,6 +206,15 @@ fn status(value: &Value<'_>) -> Result<u16, Error> {
         Some(status @ 200..=599) => Ok(status as u16),
         Some(status) => Err(Error::contract(format!("a response cannot have the status {status}"))),
         None => Err(Error::contract("a status that is no whole number")),
+    }
+}
+
+/// Whether a header stands for any line at all: one of null, or of no values, is left out.
+fn is_sent(value: &Value<'_>) -> bool {
+    match value {
+        Value::Absent => false,
+        Value::List(values) => values.iter().any(|value| *value != Value::Absent),
+        _ => true,
     }
 }
 

@@ -250,6 +250,20 @@ fn a_500_of_the_applications_own_is_no_report_case_40() {
 }
 
 #[test]
+fn a_worker_that_sends_the_header_has_failed_whatever_it_says_in_it() {
+    for value in ["\"\"", "\" \"", "\"\u00e4\"", "{}", "[\"\"]", "true"] {
+        let json = with_headers(&format!(r#"{{"x-worker-error-class":{value}}}"#));
+        let error = response(&json).worker_error.unwrap_or_else(|| panic!("{value}"));
+        let expected = if value == "true" { "true" } else { "worker_runtime_error" };
+        assert_eq!(error.class, expected, "{value}");
+    }
+    for value in ["null", "[]", "[null]"] {
+        let json = with_headers(&format!(r#"{{"x-worker-error-class":{value}}}"#));
+        assert_eq!(response(&json).worker_error, None, "{value}");
+    }
+}
+
+#[test]
 fn a_message_put_where_a_name_belongs_goes_no_further() {
     let json = r#"{"status":500,"headers":{"x-worker-error-class":"a b","x-worker-exception":"E: /srv/x"}}"#;
     let error = response(json).worker_error.unwrap();
