@@ -207,7 +207,8 @@ impl Inner {
         turn.active.set_stage(Stage::Working);
         let head: Arc<dyn hedgerow_worker::Head> = Arc::<Head>::clone(head);
         let (read_timeout, stream_idle_timeout) = (times.read, times.stream_idle);
-        let job = Job { head, body, deadline, read_timeout, stream_idle_timeout };
+        let wants_body = !turn.bodiless;
+        let job = Job { head, body, deadline, read_timeout, stream_idle_timeout, wants_body };
         lease.exchange(job).await
     }
 

@@ -64,12 +64,22 @@ pub struct Job {
     pub read_timeout: Option<Duration>,
     /// In place of the pool's stream idle timeout, for this request.
     pub stream_idle_timeout: Option<Duration>,
+    /// Whether the caller takes more than the head of the answer. Where it does not, the worker is
+    /// free before the caller hears of it.
+    pub wants_body: bool,
 }
 
 impl Job {
     /// A request under the pool's own timeouts.
     #[must_use]
     pub fn new(head: Arc<dyn Head>, body: Body, deadline: Deadline) -> Job {
-        Job { head, body, deadline, read_timeout: None, stream_idle_timeout: None }
+        Job {
+            head,
+            body,
+            deadline,
+            read_timeout: None,
+            stream_idle_timeout: None,
+            wants_body: true,
+        }
     }
 }

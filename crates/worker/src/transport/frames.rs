@@ -3,6 +3,8 @@
 //! Invariant: the lease is settled by how the worker ended, whatever became of the caller: in full
 //! it serves on; past a timeout or out of step it is never used again.
 
+mod unwanted;
+
 use super::attended::Attended;
 use super::connection::{Connection, PIECE, timed_out};
 use super::reading::Caller;
@@ -38,6 +40,7 @@ struct Exchange {
     head: Arc<dyn Head>,
     read_timeout: Duration,
     stream_idle_timeout: Duration,
+    wants_body: bool,
     keep: bool,
 }
 
@@ -80,6 +83,7 @@ async fn run(mut lease: Lease, job: Job, waiting: oneshot::Sender<Result<Answer,
         read_timeout: job.read_timeout.unwrap_or(worker.settings.read_timeout),
         stream_idle_timeout: job.stream_idle_timeout.unwrap_or(worker.settings.stream_idle_timeout),
         worker,
+        wants_body: job.wants_body,
         keep: true,
     };
     exchange.go(job).await;
@@ -159,14 +163,22 @@ impl Exchange {
         let whole = self.worker.settings.answer_buffer.min(PIECE) as u64;
         let content = match body {
             wire::Body::Inline(bytes) => bytes,
-            wire::Body::Raw(length) if reported.is_some() || length > whole => {
-                let sender = match reported {
-                    Some(error) => {
-                        self.caller.answer(Err(failure_of(error)));
-                        None
+            wire::Body::Raw(length) if reported.is_some() || !self.wants_body => {
+                let answer = match reported {
+                    Some(error) => Err(failure_of(error)),
+                    None => {
+                        // The length is all that is told of a body.
+                        if length > 0 {
+                            head.declared_length.get_or_insert(length);
+                        }
+                        let content = Content::Full(Bytes::new());
+                        Ok(Answer::Response(Response { head, content }))
                     }
-                    None => Some(self.begin_pieces(head, length)),
                 };
+                return self.unwanted(length, answer, done).await;
+            }
+            wire::Body::Raw(length) if length > whole => {
+                let sender = self.begin_pieces(head, length);
                 return self.pieces(length, sender, done).await;
             }
             wire::Body::Raw(length) => {
@@ -201,13 +213,14 @@ impl Exchange {
         sender
     }
 
-    /// Passes on a long body, or reads and drops it where nobody takes it.
+    /// Passes on a long body; reads and drops what is left of it once its client has gone.
     async fn pieces(
         &mut self,
         length: u64,
-        mut client: Option<mpsc::Sender<Result<Bytes, Failure>>>,
+        client: mpsc::Sender<Result<Bytes, Failure>>,
         done: Outcome,
     ) {
+        let mut client = Some(client);
         let mut left = length;
         while left > 0 {
             let bound = self.read_bound();
@@ -231,7 +244,11 @@ impl Exchange {
     async fn stream(&mut self, start: wire_stream::StreamStart) {
         self.learn(start.capabilities);
         let (sender, items) = mpsc::channel(STREAM_ITEMS);
-        self.caller.answer(Ok(Answer::Stream(Stream { start, items })));
+        let answer = Answer::Stream(Stream { start, items });
+        if !self.wants_body {
+            return self.unwanted_stream(answer).await;
+        }
+        self.caller.answer(Ok(answer));
         let mut client = Some(sender);
         let mut left_until = None;
         loop {

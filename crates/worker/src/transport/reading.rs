@@ -6,7 +6,7 @@
 
 use super::connection::timed_out;
 use crate::clock::Clock;
-use hedgerow_policy::{Deadline, Failure};
+use hedgerow_policy::{Deadline, Failure, Moment};
 use std::future::Future;
 use tokio::sync::oneshot;
 
@@ -29,6 +29,11 @@ impl<T> Caller<T> {
     /// Whether nobody takes the answer any more.
     pub(super) fn gone(&self) -> bool {
         self.waiting.as_ref().is_none_or(oneshot::Sender::is_closed)
+    }
+
+    /// Until when it waits.
+    pub(super) fn until(&self) -> Moment {
+        self.until.at
     }
 
     /// Gives the caller its answer. False if it is not there to take it.

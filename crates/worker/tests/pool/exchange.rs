@@ -5,7 +5,7 @@ use bytes::Bytes;
 use hedgerow_policy::failure::Phase;
 use hedgerow_policy::{Class, Failure};
 use hedgerow_worker::settings::Source;
-use hedgerow_worker::{Answer, Body, StreamItem};
+use hedgerow_worker::{Answer, Body, Content, StreamItem};
 use std::io::{Seek, Write};
 use std::time::Duration;
 
@@ -169,6 +169,29 @@ async fn a_stream_comes_piece_by_piece_and_ends_as_the_worker_ended_it() {
         assert_eq!((seen, last.as_str()), (chunks, end), "{target}");
     }
     f.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_is_free_before_a_caller_that_wants_no_body_hears_of_it() {
+    for (flags, killed) in [(&[][..], 0), (&["--no-capabilities"], 1)] {
+        let mut quick = settings(1, 0, flags);
+        quick.read_timeout = Duration::from_millis(400);
+        let f = start(quick).await;
+        f.ask("/hello").await.unwrap();
+        for target in ["/bytes?n=200000", "/stream/text?n=3&ms=5", "/bytes?n=3000000", "/hello"] {
+            for _ in 0..5 {
+                f.head(target).await.unwrap_or_else(|e| panic!("{flags:?} {target}: {e}"));
+            }
+        }
+        let Answer::Response(long) = f.head("/bytes?n=200000").await.unwrap() else { panic!() };
+        assert!(matches!(long.content, Content::Full(none) if none.is_empty()));
+        assert_eq!(long.head.declared_length, Some(200_000));
+        // One that never ends is told so, or comes to its end by the read timeout.
+        assert!(matches!(f.head("/stream/endless?ms=5").await.unwrap(), Answer::Stream(_)));
+        assert_eq!(f.pool.snapshot().in_flight, 0);
+        assert_eq!(f.events.count("WorkerKilled"), killed, "{flags:?}");
+        f.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -83,6 +83,15 @@ impl Fixture {
         lease.exchange(job(target, Body::Memory(body), deadline)).await
     }
 
+    /// Asks for nothing but the head.
+    pub(crate) async fn head(&self, target: &str) -> Result<Answer, Failure> {
+        let deadline = self.within(Duration::from_secs(20));
+        let lease = self.pool.acquire(deadline).await?;
+        let mut job = job(target, Body::Memory(Bytes::new()), deadline);
+        job.wants_body = false;
+        lease.exchange(job).await
+    }
+
     pub(crate) async fn stop(self) {
         self.pool.stop(self.clock.now() + Duration::from_secs(10)).await;
     }
