@@ -1,6 +1,7 @@
 //! The head of a response: status, headers, and what a worker reports in them.
 
 use bytes::Bytes;
+use std::collections::HashSet;
 
 use super::members::{self, Members};
 use super::{Body, Error};
@@ -177,7 +178,8 @@ impl Head {
                         "content-length" => {
                             head.declared_length = first_text(value).trim().parse().ok();
                         }
-                        "connection" | "transfer-encoding" | "keep-alive" | "upgrade" | "te"
+                        "connection" => collected.list(value),
+                        "transfer-encoding" | "keep-alive" | "upgrade" | "te"
                         | "trailer" | "proxy-connection" => {}
                         other if other.starts_with("x-worker-") => {}
                         _ => collected.add(lower, value),
@@ -230,6 +232,8 @@ fn first_text(value: Value<'_>) -> String {
 #[derive(Default)]
 struct Collected {
     lines: Vec<(String, String)>,
+    /// What `connection` names: it belongs to the connection too (RFC 9110, 7.6.1).
+    listed: HashSet<String>,
     refused: Option<Error>,
 }
 
@@ -269,6 +273,16 @@ impl Collected {
         }
     }
 
+    fn list(&mut self, value: Value<'_>) {
+        let values = match value {
+            Value::List(values) => values,
+            one => vec![one],
+        };
+        for names in values.into_iter().filter_map(Value::into_text) {
+            self.listed.extend(names.split(',').map(|name| name.trim().to_ascii_lowercase()));
+        }
+    }
+
     /// The member beside the headers, used where they do not say it.
     fn content_type(&mut self, value: Value<'_>) {
         let missing = !self.lines.iter().any(|(name, _)| name == "content-type");
@@ -281,7 +295,12 @@ impl Collected {
         self.refused.get_or_insert_with(|| Error::contract(text::printable(detail, 300)));
     }
 
-    fn finish(self) -> Result<Vec<(String, String)>, Error> {
+    fn finish(mut self) -> Result<Vec<(String, String)>, Error> {
+        if !self.listed.is_empty() {
+            // Without its type a body is guessed at, which no connection needs.
+            let kept = |name: &str| name == "content-type" || !self.listed.contains(name);
+            self.lines.retain(|(name, _)| kept(name));
+        }
         self.refused.map_or(Ok(self.lines), Err)
     }
 }

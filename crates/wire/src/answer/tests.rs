@@ -160,6 +160,15 @@ fn a_broken_exchange_is_told_before_a_broken_contract() {
 }
 
 #[test]
+fn what_the_connection_header_names_is_dropped() {
+    let headers = r#"{"Connection":["close, X-Private","x-other"],"x-private":"1","X-Other":"2",
+        "content-type":"a/b","x-a":"1"}"#;
+    assert_eq!(lines(headers), [line("content-type", "a/b"), line("x-a", "1")]);
+    let named = r#"{"connection":"content-type","content-type":"a/b"}"#;
+    assert_eq!(lines(named), [line("content-type", "a/b")]);
+}
+
+#[test]
 fn what_belongs_to_the_connection_is_dropped() {
     let headers = r#"{"Connection":"close","transfer-encoding":"chunked","Keep-Alive":"5","te":"x",
         "upgrade":"h2c","trailer":"x","proxy-connection":"x","content-length":"12","x-a":"1"}"#;
