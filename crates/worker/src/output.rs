@@ -1,37 +1,82 @@
 //! A worker's standard output and error, line by line.
 //!
 //! Invariant: what a worker prints is read as fast as it prints and is never held: a line is cut at
-//! its bound, the rest of it is dropped, and a worker that prints without pause costs processor
-//! time and nothing else.
+//! its bound, lines past the budget of their time are dropped and counted, and a worker that prints
+//! without pause costs processor time and nothing else. A pipe that is read slowly would slow the
+//! request that prints.
 
+use crate::clock::Clock;
+use bytes::BytesMut;
+use hedgerow_policy::Moment;
 use rustix::fd::OwnedFd;
 use std::io;
-use tokio::io::AsyncReadExt;
+use std::time::Duration;
 use tokio::net::unix::pipe::Receiver;
 
+/// What is read at once: all that a pipe holds.
+const PIECE: usize = 64 << 10;
+/// Lines given on in each stretch of time; each costs an event, which costs far more than its bytes.
+const LINES: usize = 1_000;
+const STRETCH: Duration = Duration::from_millis(100);
+
 /// Reads lines from `pipe` and gives each, bounded to `limit` bytes, to `line`.
-pub(crate) async fn read_lines(pipe: OwnedFd, limit: usize, mut line: impl FnMut(&str)) {
-    let Ok(mut pipe) = Receiver::from_owned_fd(pipe) else { return };
-    let mut lines = Lines { limit, held: Vec::new() };
-    let mut piece = [0u8; 4096];
+pub(crate) async fn read_lines(
+    pipe: OwnedFd,
+    limit: usize,
+    clock: Clock,
+    mut line: impl FnMut(&str),
+) {
+    let Ok(pipe) = Receiver::from_owned_fd(pipe) else { return };
+    let mut lines = Lines::new(limit);
+    // Only while there is something to read: most workers are silent for most of their lives.
+    let mut piece = BytesMut::new();
     loop {
-        match pipe.read(&mut piece).await {
+        let readable = async {
+            // One that is always readable must give way all the same.
+            tokio::task::consume_budget().await;
+            pipe.readable().await
+        };
+        match clock.until(lines.report_at(), readable).await {
+            Some(Ok(())) => {}
+            Some(Err(_)) => break,
+            None => {
+                lines.report(&mut line);
+                continue;
+            }
+        }
+        piece.reserve(PIECE);
+        match pipe.try_read_buf(&mut piece) {
             Ok(0) => break,
-            Ok(n) => lines.take(&piece[..n], &mut line),
+            Ok(_) => lines.take(&piece, clock.now(), &mut line),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => piece = BytesMut::new(),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => break,
         }
+        piece.clear();
     }
-    lines.end(&mut line);
+    lines.end_line(&mut line);
+    lines.report(&mut line);
 }
 
 struct Lines {
     limit: usize,
     held: Vec<u8>,
+    /// When the stretch of time ends, and how many lines it may still give on.
+    until: Moment,
+    left: usize,
+    dropped: u64,
 }
 
 impl Lines {
-    fn take(&mut self, piece: &[u8], line: &mut impl FnMut(&str)) {
+    fn new(limit: usize) -> Lines {
+        Lines { limit, held: Vec::new(), until: Moment::START, left: LINES, dropped: 0 }
+    }
+
+    fn take(&mut self, piece: &[u8], now: Moment, line: &mut impl FnMut(&str)) {
+        if now >= self.until {
+            self.report(line);
+            (self.until, self.left) = (now + STRETCH, LINES);
+        }
         for part in piece.split_inclusive(|b| *b == b'\n') {
             let (text, ended) = match part.strip_suffix(b"\n") {
                 Some(text) => (text, true),
@@ -40,18 +85,36 @@ impl Lines {
             let room = self.limit.saturating_sub(self.held.len()).min(text.len());
             self.held.extend_from_slice(&text[..room]);
             if ended {
-                self.end(line);
+                self.end_line(line);
             }
         }
     }
 
-    fn end(&mut self, line: &mut impl FnMut(&str)) {
-        let text = String::from_utf8_lossy(&self.held);
-        let text = text.trim_end_matches('\r');
-        if !text.is_empty() {
-            line(text);
+    fn end_line(&mut self, line: &mut impl FnMut(&str)) {
+        let text = self.held.strip_suffix(b"\r").unwrap_or(&self.held);
+        match self.left.checked_sub(1) {
+            _ if text.is_empty() => {}
+            Some(left) => {
+                self.left = left;
+                line(String::from_utf8_lossy(text).as_ref());
+            }
+            None => self.dropped += 1,
         }
         self.held.clear();
+    }
+
+    /// When dropped lines are to be reported, if no further piece comes before.
+    fn report_at(&self) -> Moment {
+        if self.dropped > 0 { self.until } else { Moment::NEVER }
+    }
+
+    /// Says how many lines are missing at this place.
+    fn report(&mut self, line: &mut impl FnMut(&str)) {
+        match std::mem::take(&mut self.dropped) {
+            0 => {}
+            1 => line("\u{2026} 1 line dropped"),
+            dropped => line(&format!("\u{2026} {dropped} lines dropped")),
+        }
     }
 }
 
@@ -62,13 +125,56 @@ mod tests {
     #[test]
     fn lines_are_cut_at_their_bound_and_pieces_joined() {
         let mut seen = Vec::new();
-        let mut lines = Lines { limit: 5, held: Vec::new() };
+        let mut lines = Lines::new(5);
         let mut note = |l: &str| seen.push(l.to_owned());
-        lines.take(b"ab", &mut note);
-        lines.take(b"c\r\n\nlong", &mut note);
-        lines.take(b"er than five\n\xff\n", &mut note);
-        lines.take(b"last", &mut note);
-        lines.end(&mut note);
+        lines.take(b"ab", Moment::START, &mut note);
+        lines.take(b"c\r\n\nlong", Moment::START, &mut note);
+        lines.take(b"er than five\n\xff\n", Moment::START, &mut note);
+        lines.take(b"last", Moment::START, &mut note);
+        lines.end_line(&mut note);
         assert_eq!(seen, ["abc", "longe", "\u{fffd}", "last"]);
+    }
+
+    #[test]
+    fn lines_past_the_budget_of_their_time_are_dropped_and_reported_once() {
+        let mut seen = Vec::new();
+        let mut lines = Lines::new(100);
+        let mut note = |l: &str| seen.push(l.to_owned());
+        let flood = "a\n".repeat(LINES + 7);
+        lines.take(flood.as_bytes(), Moment::START, &mut note);
+        let later = Moment::START + STRETCH;
+        assert_eq!(lines.report_at(), later);
+        lines.take(b"b\n", later, &mut note);
+        assert_eq!(lines.report_at(), Moment::NEVER);
+        assert_eq!(seen.len(), LINES + 2);
+        assert_eq!(seen[LINES..], ["\u{2026} 7 lines dropped", "b"]);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_flood_is_taken_as_fast_as_it_comes_though_each_line_is_dear() {
+        let (pipe, mut end) = std::io::pipe().unwrap();
+        let printing = std::thread::spawn(move || {
+            let piece = "0123456789\n".repeat(5_000);
+            for _ in 0..100 {
+                io::Write::write_all(&mut end, piece.as_bytes()).unwrap();
+            }
+        });
+        let clock = Clock::start();
+        let (mut given, mut dropped) = (0, 0);
+        read_lines(pipe.into(), 4096, clock, |line| match line.strip_prefix("\u{2026} ") {
+            Some(report) => dropped += report.split(' ').next().unwrap().parse::<u64>().unwrap(),
+            None => {
+                given += 1;
+                // An event that is written down: half a million of them would take a minute.
+                let until = clock.now() + Duration::from_micros(100);
+                while clock.now() < until {
+                    std::hint::spin_loop();
+                }
+            }
+        })
+        .await;
+        printing.join().unwrap();
+        assert_eq!(given + dropped, 500_000);
+        assert!(clock.now() < Moment::START + Duration::from_secs(30), "{:?}", clock.now());
     }
 }

@@ -150,10 +150,10 @@ fn forward_output(pool: &Arc<Inner>, worker: &Arc<Worker>, child: &mut Child) ->
     let stderr = child.stderr.take().map(|p| (rustix::fd::OwnedFd::from(p), true));
     let pipes = [stdout, stderr].into_iter().flatten();
     let forwarded = pipes.map(|(pipe, stderr)| {
-        let observer = pool.observer.clone();
+        let (observer, clock) = (pool.observer.clone(), pool.clock);
         let (done, finished) = tokio::sync::oneshot::channel();
         let task = tokio::spawn(async move {
-            read_lines(pipe, limit, |line| {
+            read_lines(pipe, limit, clock, |line| {
                 observer.on(&Event::WorkerOutput { worker: slot, pid, stderr, line });
             })
             .await;
