@@ -10,6 +10,7 @@ pub mod admin;
 mod answer;
 mod body;
 mod connection;
+mod ended;
 mod events;
 mod failure;
 mod finish;

@@ -11,7 +11,7 @@
 use hedgerow_policy::Moment;
 use hedgerow_worker::Clock;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -33,6 +33,15 @@ pub(crate) enum Wait {
     Taking,
 }
 
+/// HTTP/1: how far an exchange has come.
+const OPEN: u8 = 0;
+/// The request is there in full.
+const RECEIVED: u8 = 1;
+/// The same, of a client that understands interim answers.
+const RECEIVED_ASKABLE: u8 = 2;
+/// A byte of its answer has gone.
+const SENDING: u8 = 3;
+
 /// The bounds of the waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
@@ -48,6 +57,7 @@ pub(crate) struct Pulse {
     /// In HTTP/2 a byte says nothing about whether a request has begun.
     multiplexed: AtomicBool,
     answering: AtomicU32,
+    step: AtomicU8,
     idle_since: AtomicU64,
     head_since: AtomicU64,
     blocked_since: AtomicU64,
@@ -66,6 +76,7 @@ impl Pulse {
             bounds,
             multiplexed: AtomicBool::new(false),
             answering: AtomicU32::new(0),
+            step: AtomicU8::new(OPEN),
             idle_since: AtomicU64::new(clock.now().as_nanos()),
             head_since: AtomicU64::new(NONE),
             blocked_since: AtomicU64::new(NONE),
@@ -90,7 +101,39 @@ impl Pulse {
     pub(crate) fn begin(self: &Arc<Pulse>) -> Busy {
         self.answering.fetch_add(1, Relaxed);
         self.head_since.store(NONE, Relaxed);
+        self.step.store(OPEN, Relaxed);
         Busy(Arc::clone(self))
+    }
+
+    /// HTTP/1: a request is there in full. A client of HTTP/1.1 may be sent an interim answer.
+    pub(crate) fn received(&self, askable: bool) {
+        self.step.store(if askable { RECEIVED_ASKABLE } else { RECEIVED }, Relaxed);
+    }
+
+    /// HTTP/1: a byte of an answer has gone.
+    pub(crate) fn sent(&self) {
+        if self.step.load(Relaxed) != OPEN {
+            self.step.store(SENDING, Relaxed);
+        }
+    }
+
+    /// HTTP/1: whether an answer is owed to a request that is there in full.
+    pub(crate) fn owes(&self) -> bool {
+        self.answering.load(Relaxed) > 0 && self.step.load(Relaxed) != OPEN
+    }
+
+    /// Whether nothing of that answer has gone.
+    pub(crate) fn unanswered(&self) -> bool {
+        self.owes() && self.step.load(Relaxed) != SENDING
+    }
+
+    /// Whether an interim answer may be sent in its place.
+    pub(crate) fn askable(&self) -> bool {
+        self.owes() && self.step.load(Relaxed) == RECEIVED_ASKABLE
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// A request was answered without its body having been read.

@@ -26,6 +26,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
+use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,10 +76,14 @@ impl Service {
         self.0.peer
     }
 
-    /// One request. Boxed: an idle connection should not hold the room for it.
-    pub(crate) async fn call(self, request: http::Request<Incoming>) -> Result<Response, NoAnswer> {
-        let busy = self.0.pulse.begin();
-        Box::pin(async move { self.0.answer(request, busy).await }).await
+    /// One request. It has begun, and is recorded, before the future is polled: the library drops
+    /// one whose client leaves at once. Boxed: an idle connection should not hold the room for it.
+    pub(crate) fn call(
+        self,
+        request: http::Request<Incoming>,
+    ) -> impl Future<Output = Result<Response, NoAnswer>> + Send {
+        let begun = self.0.begin(request);
+        Box::pin(async move { self.0.answer(begun).await })
     }
 }
 
@@ -93,6 +98,14 @@ struct Turn {
     busy: Busy,
 }
 
+/// A request that has begun.
+struct Begun {
+    turn: Turn,
+    parts: http::request::Parts,
+    origin: Origin,
+    incoming: Incoming,
+}
+
 /// A request that is there in full and may have a worker.
 struct Ready {
     body: Body,
@@ -102,13 +115,10 @@ struct Ready {
 }
 
 impl Inner {
-    async fn answer(
-        &self,
-        request: http::Request<Incoming>,
-        busy: Busy,
-    ) -> Result<Response, NoAnswer> {
+    fn begin(&self, request: http::Request<Incoming>) -> Begun {
+        let busy = self.pulse.begin();
         let live = self.shared.live();
-        let (parts, mut incoming) = request.into_parts();
+        let (parts, incoming) = request.into_parts();
         let ids = Ids::of(&parts.headers);
         let trusted = &live.settings.trusted_proxies;
         let origin = Origin::of(self.peer.addr.ip(), self.peer.tls, &parts.headers, trusted);
@@ -123,6 +133,14 @@ impl Inner {
         });
         let bodiless = parts.method == Method::HEAD;
         let turn = Turn { live, ids, version: parts.version, bodiless, active, busy };
+        if incoming.is_end_stream() {
+            turn.received();
+        }
+        Begun { turn, parts, origin, incoming }
+    }
+
+    async fn answer(&self, begun: Begun) -> Result<Response, NoAnswer> {
+        let Begun { turn, parts, origin, mut incoming } = begun;
         let has_body = !incoming.is_end_stream();
         let ready = tokio::select! {
             biased;
@@ -133,6 +151,7 @@ impl Inner {
             Ok(ready) => ready,
             Err(failure) => return self.fail(turn, failure, &parts.headers, has_body),
         };
+        turn.received();
         let now = self.shared.clock.now();
         let deadline = Deadline::new(now + ready.request_timeout, Phase::Request);
         turn.active.set_deadline(deadline.at);
@@ -283,6 +302,13 @@ impl Inner {
 }
 
 impl Turn {
+    /// The request is there in full.
+    fn received(&self) {
+        if self.version < Version::HTTP_2 {
+            self.busy.pulse().received(self.version == Version::HTTP_11);
+        }
+    }
+
     /// What every answer carries.
     fn dress(&self, headers: &mut HeaderMap) {
         let ids =

@@ -1,8 +1,12 @@
 //! A connection whose pulse is taken: every read and write goes through here.
 //!
 //! Invariant: the HTTP library reads in small pieces. It doubles its buffer whenever a read fills
-//! it, up to the largest head, and would hold that much for every client that sends fast once.
+//! it, up to the largest head, and would hold that much for every client that sends fast once. And a
+//! client that has closed its side before a byte of its answer went may be waiting for that answer,
+//! so the library, which takes the end for a client that left, is not told as long as it is owed.
 
+use crate::connection::Transport;
+use crate::ended::Ended;
 use crate::pulse::Pulse;
 use bytes::Bytes;
 use std::io::{self, IoSlice};
@@ -19,6 +23,8 @@ pub(crate) struct Watched<T> {
     io: Take<T>,
     pulse: Arc<Pulse>,
     first: Bytes,
+    /// The client has closed its side while an answer was owed.
+    ended: Option<Box<Ended>>,
 }
 
 impl<T: AsyncRead> Watched<T> {
@@ -26,15 +32,25 @@ impl<T: AsyncRead> Watched<T> {
         if !first.is_empty() {
             pulse.read();
         }
-        Watched { io: io.take(0), pulse, first }
+        Watched { io: io.take(0), pulse, first, ended: None }
     }
 
     pub(crate) fn into_inner(self) -> T {
         self.io.into_inner()
     }
+
+    fn wrote(&mut self, result: &Poll<io::Result<usize>>) {
+        self.pulse.wrote(result);
+        if result.is_ready() {
+            self.pulse.sent();
+        }
+        if let Some(ended) = &mut self.ended {
+            ended.wrote();
+        }
+    }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
+impl<T: Transport> AsyncRead for Watched<T> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -45,17 +61,23 @@ impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
             buf.put_slice(&this.first.split_to(this.first.len().min(buf.remaining())));
             return Poll::Ready(Ok(()));
         }
+        if let Some(ended) = &mut this.ended {
+            return ended.poll(this.io.get_mut(), &this.pulse, cx).map(Ok);
+        }
         this.io.set_limit(PIECE);
         let before = buf.filled().len();
         let result = Pin::new(&mut this.io).poll_read(cx, buf);
         if buf.filled().len() > before {
             this.pulse.read();
+        } else if matches!(result, Poll::Ready(Ok(()))) && this.pulse.unanswered() {
+            let ended = this.ended.insert(Ended::new(this.pulse.clock()));
+            return ended.poll(this.io.get_mut(), &this.pulse, cx).map(Ok);
         }
         result
     }
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<T> {
+impl<T: Transport> AsyncWrite for Watched<T> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -63,7 +85,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<T> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let result = Pin::new(this.io.get_mut()).poll_write(cx, buf);
-        this.pulse.wrote(&result);
+        this.wrote(&result);
         result
     }
 
@@ -74,7 +96,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<T> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let result = Pin::new(this.io.get_mut()).poll_write_vectored(cx, bufs);
-        this.pulse.wrote(&result);
+        this.wrote(&result);
         result
     }
 
@@ -86,6 +108,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<T> {
         let this = self.get_mut();
         let result = Pin::new(this.io.get_mut()).poll_flush(cx);
         this.pulse.wrote(&result);
+        if let (Some(ended), true) = (&mut this.ended, result.is_ready()) {
+            ended.flushed(&this.pulse);
+        }
         result
     }
 

@@ -5,6 +5,7 @@ use crate::plane::Plane;
 use hedgerow_gateway::Settings;
 use hedgerow_policy::queue::QueueConfig;
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -220,4 +221,49 @@ async fn an_address_in_use_is_an_error() {
     let error = hedgerow_gateway::Gateway::start(settings, pool, recorder, plane.clock).err();
     let text = error.map(|error| error.to_string()).unwrap_or_default();
     assert!(text.starts_with(&format!("cannot listen on {}: ", plane.addr)), "{text}");
+}
+
+#[tokio::test]
+async fn a_client_that_only_has_nothing_more_to_say_gets_its_answer() {
+    for (head, asked) in [("HTTP/1.1", true), ("HTTP/1.0", false)] {
+        let mut plane = Plane::start().await;
+        for path in ["/", "/big"] {
+            let mut client = plane.client().await;
+            client.send(format!("GET {path} {head}\r\nhost: a\r\n\r\n")).await;
+            client.tcp.shutdown().await.unwrap();
+            assert_eq!(plane.arrival().await, path);
+            let answer = client.rest().await;
+            assert_eq!(status(&answer), 200, "{answer:.300}");
+            assert_eq!(body(&answer).len(), if path == "/" { 5 } else { 8 << 20 });
+        }
+        // Its body is there too, and the answer takes its time.
+        let mut client = plane.client().await;
+        let length = "content-length: 1\r\n\r\nx";
+        client.send(format!("POST /hold {head}\r\nhost: a\r\n{length}")).await;
+        client.tcp.shutdown().await.unwrap();
+        assert_eq!(plane.arrival().await, "/hold");
+        plane.clock.sleep_until(plane.clock.now() + MS(100)).await;
+        plane.stage.gate.add_permits(1);
+        let answer = client.rest().await;
+        assert_eq!(answer.starts_with("HTTP/1.1 100 Continue\r\n\r\n"), asked, "{answer}");
+        assert!(answer.contains(" 200 OK\r\n") && answer.ends_with("held"), "{answer}");
+        let events = plane.requests().await;
+        assert!(events.iter().all(|event| event["status"] == 200), "{events:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_at_once_leaves_a_record() {
+    let plane = Plane::start().await;
+    for n in 0..20 {
+        let mut client = plane.client().await;
+        let length = ["", "content-length: 9\r\n"][n % 2];
+        client.send(format!("POST /{n} HTTP/1.1\r\nhost: a\r\n{length}\r\n")).await;
+    }
+    // Connections are accepted in their order.
+    plane.get("/last").await;
+    assert!(plane.gateway.drain().await);
+    let events = plane.requests().await;
+    assert_eq!(events.len(), 21, "{events:?}");
+    assert!(events.iter().filter(|event| event["status"] == 499).count() >= 10, "{events:?}");
 }
