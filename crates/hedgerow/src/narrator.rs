@@ -4,6 +4,7 @@
 //! terminal that takes nothing costs lines, which are counted, never a request.
 
 use hedgerow_policy::{Event, Observer};
+use std::borrow::Cow;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -61,7 +62,7 @@ impl Observer for Narrator {
 fn line(event: &Event<'_>) -> Option<String> {
     Some(match event {
         Event::WorkerBootFailed { worker, error, .. } => {
-            format!("hedgerow: worker {worker} could not boot: {error}")
+            format!("hedgerow: worker {worker} could not boot: {}", shown(error))
         }
         Event::WorkerExited { worker, pid, status } => {
             format!("hedgerow: worker {worker} (pid {pid}) {status}")
@@ -73,7 +74,7 @@ fn line(event: &Event<'_>) -> Option<String> {
             let (ms, s) = (delay.as_millis(), if *failures == 1 { "" } else { "s" });
             format!("hedgerow: worker {worker} rests for {ms} ms ({failures} failure{s} in a row)")
         }
-        Event::WorkerOutput { worker, line, .. } => format!("[worker {worker}] {line}"),
+        Event::WorkerOutput { worker, line, .. } => format!("[worker {worker}] {}", shown(line)),
         Event::ReloadDone => "hedgerow: reloaded".to_owned(),
         Event::ReloadAbandoned { error } => {
             format!("hedgerow: reload abandoned, the old workers serve on: {error}")
@@ -82,7 +83,31 @@ fn line(event: &Event<'_>) -> Option<String> {
     })
 }
 
+/// What a program said, with its control characters escaped: some of them would have the terminal do
+/// things. A tab is none of those.
+fn shown(said: &str) -> Cow<'_, str> {
+    let harmless = |c: char| !c.is_control() || c == '\t';
+    if said.chars().all(harmless) {
+        return Cow::Borrowed(said);
+    }
+    let escape = |c: char| if harmless(c) { c.to_string() } else { c.escape_default().to_string() };
+    Cow::Owned(said.chars().map(escape).collect())
+}
+
 fn is_fault(reason: hedgerow_policy::observe::EndReason) -> bool {
     use hedgerow_policy::observe::EndReason;
     matches!(reason, EndReason::Timeout | EndReason::Fault | EndReason::StartTimeout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_worker_prints_cannot_move_the_cursor() {
+        let said = "a\tb \u{1b}[2J\u{9b}31m gr\u{fc}n\r";
+        let event = Event::WorkerOutput { worker: 1, pid: 2, stderr: true, line: said };
+        let expected = "[worker 1] a\tb \\u{1b}[2J\\u{9b}31m gr\u{fc}n\\r";
+        assert_eq!(line(&event).as_deref(), Some(expected));
+    }
 }
