@@ -179,8 +179,8 @@ impl Head {
                             head.declared_length = first_text(value).trim().parse().ok();
                         }
                         "connection" => collected.list(value),
-                        "transfer-encoding" | "keep-alive" | "upgrade" | "te"
-                        | "trailer" | "proxy-connection" => {}
+                        "transfer-encoding" | "keep-alive" | "upgrade" | "te" | "trailer"
+                        | "proxy-connection" => {}
                         other if other.starts_with("x-worker-") => {}
                         _ => collected.add(lower, value),
                     }
