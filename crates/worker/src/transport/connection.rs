@@ -45,6 +45,12 @@ pub(super) fn timed_out(deadline: Deadline) -> Failure {
     Failure::new(Class::Timeout, At::Worker, text).in_phase(deadline.phase)
 }
 
+/// A stream said nothing for too long.
+pub(super) fn silent(deadline: Deadline) -> Failure {
+    let text = "the stream was silent for longer than the stream idle timeout";
+    Failure::new(Class::Timeout, At::Worker, text).in_phase(deadline.phase)
+}
+
 impl Connection {
     /// The kept connection if it is still open, else a new one. A failure here is unsent: not a
     /// byte of the request has been written.

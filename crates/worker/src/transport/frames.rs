@@ -6,7 +6,7 @@
 mod unwanted;
 
 use super::attended::Attended;
-use super::connection::{Connection, PIECE, timed_out};
+use super::connection::{Connection, PIECE, silent, timed_out};
 use super::reading::Caller;
 use crate::answer::{Answer, Content, Response, Stream, StreamItem};
 use crate::job::{Head, Job};
@@ -270,7 +270,10 @@ impl Exchange {
                     left_until = Some(self.client_left().await);
                     continue;
                 }
-                () = self.pool.clock.sleep_until(bound.at) => Err(timed_out(bound)),
+                () = self.pool.clock.sleep_until(bound.at) => match left_until {
+                    Some(bound) => Err(timed_out(bound)),
+                    None => Err(silent(bound)),
+                },
             };
             let last = match event {
                 Ok(wire_stream::Event::Chunk(chunk)) => {

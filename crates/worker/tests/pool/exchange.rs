@@ -195,6 +195,26 @@ async fn a_worker_is_free_before_a_caller_that_wants_no_body_hears_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_falls_silent_is_said_to_have() {
+    let mut quick = settings(1, 0, &[]);
+    quick.stream_idle_timeout = Duration::from_millis(100);
+    let f = start(quick).await;
+    let Answer::Stream(mut stream) = f.ask("/stream/text?n=3&ms=5000").await.unwrap() else {
+        panic!("no stream")
+    };
+    let failure = loop {
+        match stream.items.recv().await {
+            Some(StreamItem::Chunk(_)) => {}
+            Some(StreamItem::Failed(failure)) => break failure,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((failure.class, failure.phase), (Class::Timeout, Some(Phase::Read)));
+    assert!(failure.message.contains("the stream idle timeout"), "{failure}");
+    f.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn leaving_a_stream_tells_a_worker_that_understands_and_kills_one_that_does_not() {
     for (flags, killed) in [(&[][..], 0), (&["--no-capabilities"], 1)] {
         let mut quick = settings(1, 5, flags);
