@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const ASK: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// How long an answer has before the client is asked.
-const MOMENT: Duration = Duration::from_millis(10);
+const MOMENT: Duration = Duration::from_millis(20);
 /// How often a reset is looked for, at the least.
 const LOOK: Duration = Duration::from_secs(1);
 

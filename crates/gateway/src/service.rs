@@ -22,7 +22,7 @@ use crate::{finish, smuggling, wall};
 use hedgerow_policy::Deadline;
 use hedgerow_policy::failure::{At, Class, Failure, Phase};
 use hedgerow_worker::{Answer, Body, Job};
-use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue};
+use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -31,6 +31,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Headers of one request. Over HTTP/1 the library refuses more by itself.
+const MAX_LINES: usize = 100;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The other end of a connection.
@@ -184,6 +186,10 @@ impl Inner {
         origin: &Origin,
         incoming: &mut Incoming,
     ) -> Result<Ready, Failure> {
+        if turn.version == Version::HTTP_2 && lines(&parts.headers) > MAX_LINES {
+            let message = "the head has more than 100 headers";
+            return Err(Failure::new(Class::HeadersTooLarge, At::Client, message));
+        }
         let addressed = smuggling::check(&parts.method, &parts.uri, parts.version, &parts.headers)?;
         let asked = origin.authority.as_deref().and_then(smuggling::parse_authority);
         let host = asked.map_or(addressed.host, |asked| asked.host);
@@ -319,6 +325,11 @@ impl Turn {
             }
         }
     }
+}
+
+/// The headers of a request; the crumbs of a cookie are one (RFC 9113, 8.2.3).
+fn lines(headers: &HeaderMap) -> usize {
+    headers.len() - headers.get_all(COOKIE).iter().count().saturating_sub(1)
 }
 
 fn respond(status: StatusCode, headers: HeaderMap, payload: Payload) -> Response {

@@ -105,10 +105,38 @@ async fn a_failed_head_is_answered_without_a_body_and_recorded_as_what_it_is() {
     }
     let events = plane.requests().await;
     let seen = events.iter().map(|event| (event["status"].as_u64(), &event["error_class"]));
-    let expected =
-        [(Some(500), &"worker_runtime_error".into()), (Some(504), &"timeout".into())];
+    let expected = [(Some(500), &"worker_runtime_error".into()), (Some(504), &"timeout".into())];
     assert_eq!(seen.collect::<Vec<_>>(), expected, "{events:?}");
     assert_eq!(events[1]["timeout_phase"], "read", "{events:?}");
+}
+
+#[tokio::test]
+async fn more_than_a_hundred_headers_are_too_many_but_not_crumbs_of_a_cookie() {
+    let plane = Plane::start().await;
+    let mut sender = speak(plane.client().await.tcp).await;
+    for (name, code) in [("x-a", 431), ("cookie", 200)] {
+        let mut request = get("/");
+        for _ in 0..101 {
+            request.headers_mut().append(name, "a=1".parse().unwrap());
+        }
+        let response = sender.send_request(request).await.unwrap();
+        assert_eq!(response.status(), code, "{name}");
+    }
+    assert_eq!(plane.served(), 1);
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_as_long_as_it_says_is_a_bad_request() {
+    let plane = Plane::start().await;
+    let mut sender = speak(plane.client().await.tcp).await;
+    let mut request = get("/");
+    *request.method_mut() = http::Method::POST;
+    request.headers_mut().insert("content-length", "9".parse().unwrap());
+    *request.body_mut() = Full::from("1234");
+    let _ = sender.send_request(request).await;
+    assert_eq!(sender.send_request(get("/")).await.unwrap().status(), 200);
+    let events = plane.requests().await;
+    assert_eq!(events[0]["error_class"], "bad_request", "{events:?}");
 }
 
 #[tokio::test]

@@ -233,8 +233,9 @@ async fn a_client_that_only_has_nothing_more_to_say_gets_its_answer() {
             client.tcp.shutdown().await.unwrap();
             assert_eq!(plane.arrival().await, path);
             let answer = client.rest().await;
-            assert_eq!(status(&answer), 200, "{answer:.300}");
-            assert_eq!(body(&answer).len(), if path == "/" { 5 } else { 8 << 20 });
+            let answer = answer.strip_prefix("HTTP/1.1 100 Continue\r\n\r\n").unwrap_or(&answer);
+            assert_eq!(status(answer), 200, "{answer:.300}");
+            assert_eq!(body(answer).len(), if path == "/" { 5 } else { 8 << 20 });
         }
         // Its body is there too, and the answer takes its time.
         let mut client = plane.client().await;
