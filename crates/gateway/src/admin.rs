@@ -6,6 +6,7 @@
 
 mod cache;
 mod control;
+mod crowd;
 mod guard;
 mod routes;
 mod shapes;
@@ -15,6 +16,7 @@ mod tests;
 pub use control::{Control, Plane, Workers};
 
 use crate::record::Recorder;
+use crowd::{Crowd, Place};
 use hedgerow_worker::Clock;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -170,17 +172,26 @@ fn bind(addr: SocketAddr) -> std::io::Result<(TcpListener, SocketAddr)> {
 async fn accept(listener: TcpListener, state: Arc<State>, mut stopping: watch::Receiver<bool>) {
     let mut connections = JoinSet::new();
     let most = state.settings.max_connections.max(1);
+    let mut crowd = Crowd::default();
     loop {
+        let full = connections.len() >= most && !crowd.gives_way(state.clock.now());
         let accepted = tokio::select! {
             biased;
             _ = stopping.wait_for(|stop| *stop) => break,
             Some(_) = connections.join_next() => continue,
             // Over the bound the kernel's backlog waits, not a client's request.
-            accepted = listener.accept(), if connections.len() < most => accepted,
+            accepted = listener.accept(), if !full => accepted,
+            () = state.clock.sleep_until(state.clock.now() + REFUSED), if full => continue,
         };
         match accepted {
             Ok((stream, _)) => {
-                connections.spawn(serve(stream, Arc::clone(&state), stopping.clone()));
+                if connections.len() >= most {
+                    crowd.give_way(state.clock.now());
+                }
+                let place = Arc::new(Place::default());
+                let serving =
+                    serve(stream, Arc::clone(&state), Arc::clone(&place), stopping.clone());
+                crowd.enter(place, connections.spawn(serving));
             }
             Err(_) => state.clock.sleep_until(state.clock.now() + REFUSED).await,
         }
@@ -190,10 +201,16 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopping: watch::R
     state.clock.until(until, async { while connections.join_next().await.is_some() {} }).await;
 }
 
-async fn serve(stream: TcpStream, state: Arc<State>, mut stopping: watch::Receiver<bool>) {
+async fn serve(
+    stream: TcpStream,
+    state: Arc<State>,
+    place: Arc<Place>,
+    mut stopping: watch::Receiver<bool>,
+) {
     let clock = state.clock;
     let service = service_fn(move |request| {
         let state = Arc::clone(&state);
+        place.asked(state.clock.now());
         async move { Ok::<_, std::convert::Infallible>(routes::answer(&state, &request).await) }
     });
     let mut http = http1::Builder::new();

@@ -358,6 +358,20 @@ async fn a_stop_ends_idle_connections() {
     assert!(TcpStream::connect(addr).await.is_err());
 }
 
+#[tokio::test]
+async fn who_asks_nothing_keeps_nobody_out() {
+    let site = site(|_| {});
+    let mut idle = Vec::new();
+    for _ in 0..200 {
+        let mut stream = TcpStream::connect(site.admin.local_addr()).await.expect("connects");
+        let _ = stream.write_all(b"GET /health HTTP/1.1\r\n").await;
+        idle.push(stream);
+    }
+    let clock = site.recorder.inner.clock;
+    let health = clock.until(clock.now() + HEAD / 4, site.ask("GET /health", &[])).await;
+    assert_eq!(health.map(|reply| reply.status), Some(200));
+}
+
 #[test]
 fn the_token_is_not_shown() {
     let settings = Settings { token: Some("s3cret".to_owned()), ..Settings::default() };
