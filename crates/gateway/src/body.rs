@@ -252,13 +252,6 @@ fn broken(error: &hyper::Error) -> Failure {
         Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput) => {
             Failure::new(Class::BadRequest, At::Client, "the body's chunks do not parse")
         }
-        // The library has no other name for a stream that it refused itself: its length was not the
-        // one that was declared, or its frames were out of order.
-        _ if std::error::Error::source(error)
-            .is_some_and(|source| source.to_string().starts_with("stream error detected")) =>
-        {
-            Failure::new(Class::BadRequest, At::Client, "the body breaks HTTP/2 or its own length")
-        }
         _ => Failure::new(Class::ClientClosed, At::Client, "the client left within its body"),
     }
 }
