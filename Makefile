@@ -10,10 +10,10 @@ help: ## list this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## run everything in one process tree and print a tour (DEMO_PORT=8080)
-	$(CARGO) run --quiet --locked --release -p hedgerow -- demo --port $(DEMO_PORT)
+	$(CARGO) run --locked --release -p hedgerow -- demo --port $(DEMO_PORT)
 
 run: ## serve the PHP example on 127.0.0.1:8080
-	$(CARGO) run --quiet --locked --release -p hedgerow -- serve -c examples/php-psr15/hedgerow.toml
+	$(CARGO) run --locked --release -p hedgerow -- serve -c examples/php-psr15/hedgerow.toml
 
 build: ## build the release binary
 	$(CARGO) build --locked --release -p hedgerow
