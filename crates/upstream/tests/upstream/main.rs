@@ -6,4 +6,5 @@ mod bodies;
 mod calls;
 mod network;
 mod plans;
+mod soak;
 mod sockets;
