@@ -12,6 +12,7 @@ mod routes;
 mod shapes;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 pub use control::{Control, Plane, Workers};
 

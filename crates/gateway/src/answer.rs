@@ -4,11 +4,14 @@
 //! 205 and 304, a length that is the body's own, no header that belongs to a connection, and none
 //! of the names by which the gateway speaks for itself.
 
+use crate::calls::Calls;
 use crate::head::is_hop_by_hop;
 use crate::names::Names;
 use crate::stream::Source;
 use bytes::Bytes;
 use hedgerow_policy::failure::{At, Class, Failure};
+use hedgerow_upstream::PlanStream;
+use hedgerow_wire::plan::Output;
 use hedgerow_wire::stream::{StreamKind, StreamStart};
 use hedgerow_worker::{Answer, Content, Response, Stream};
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -38,11 +41,8 @@ pub(crate) fn reply(answer: Answer, method: &Method, names: &Names) -> Result<Re
     match answer {
         Answer::Response(response) => whole(response, method, names),
         Answer::Stream(stream) => streamed(stream, method, names),
-        Answer::Plan(_) | Answer::Batch(_) => Err(Failure::new(
-            Class::UnsupportedTransport,
-            At::Gateway,
-            "plans and batches are not served yet",
-        )),
+        // `plan` and `batch` take these before.
+        Answer::Plan(_) | Answer::Batch(_) => Err(crate::plan::nobody_calls()),
     }
 }
 
@@ -97,6 +97,35 @@ fn streamed(stream: Stream, method: &Method, names: &Names) -> Result<Reply, Fai
         StreamKind::Text => "text",
     };
     Ok(Reply { status, headers, body, stream: Some(name) })
+}
+
+/// The response of a plan whose first piece is there.
+///
+/// # Errors
+/// When the plan asks for a header that HTTP does not allow.
+pub(crate) fn planned(
+    plan: PlanStream,
+    calls: Calls,
+    method: &Method,
+    names: &Names,
+) -> Result<Reply, Failure> {
+    let mut headers = headers(plan.headers().to_vec(), names)?;
+    let content_type = HeaderValue::try_from(plan.content_type())
+        .map_err(|_| contract("a content type that HTTP does not allow"))?;
+    headers.insert(CONTENT_TYPE, content_type);
+    let sse = plan.output() == Output::Sse;
+    if sse {
+        headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
+        const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+        headers.entry(BUFFERING).or_insert(HeaderValue::from_static("no"));
+    }
+    let body = if has_body(method, StatusCode::OK) {
+        ReplyBody::Flow(Source::Plan(Box::new(plan), calls))
+    } else {
+        ReplyBody::Full(Bytes::new())
+    };
+    let name = if sse { "sse" } else { "text" };
+    Ok(Reply { status: StatusCode::OK, headers, body, stream: Some(name) })
 }
 
 fn contract(message: &'static str) -> Failure {

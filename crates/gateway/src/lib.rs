@@ -2,14 +2,18 @@
 //!
 //! The way of one request: `listener` → `connection` (with `watched` and `pulse`, its clock) → `service` (with
 //! `ids`, `origin`, `smuggling`, `route`, `body`, `head`) → the worker pool → `answer` (with
-//! `stream` and `payload`), or `failure`.
+//! `stream` and `payload`; `plan` and `batch` where the worker asked for calls), or `failure`. Calls
+//! that applications make come in by `egress`.
 #![forbid(unsafe_code)]
 
 mod access;
 pub mod admin;
 mod answer;
+mod batch;
 mod body;
+pub mod calls;
 mod connection;
+pub mod egress;
 mod ended;
 mod events;
 mod failure;
@@ -23,6 +27,7 @@ mod metrics;
 mod names;
 mod origin;
 mod payload;
+mod plan;
 mod pulse;
 pub mod record;
 pub mod route;
@@ -36,6 +41,8 @@ mod tls;
 mod wall;
 mod watched;
 
+pub use calls::Calls;
+pub use egress::Egress;
 pub use failure::status;
 pub use serve::{Gateway, StartError};
 pub use settings::Settings;

@@ -9,6 +9,9 @@ mod cache;
 mod grid;
 mod histogram;
 pub(crate) mod page;
+mod upstreams;
+
+use upstreams::breaker_states;
 
 use grid::Grid;
 use hedgerow_policy::observe::Event;

@@ -5,6 +5,7 @@
 //! load) leave the ones before in force.
 
 use crate::body::Memory;
+use crate::calls::Calls;
 use crate::failure::Style;
 use crate::listener;
 use crate::names::Names;
@@ -14,7 +15,7 @@ use crate::tls::{Acceptor, TlsError};
 use hedgerow_worker::{Clock, Pool};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 
@@ -61,7 +62,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    fn new(settings: Settings) -> Result<Live, StartError> {
+    pub(crate) fn new(settings: Settings) -> Result<Live, StartError> {
         let names = Names::new(&settings.header_prefix)
             .map_err(|_| StartError::HeaderPrefix(settings.header_prefix.clone()))?;
         let tls = match &settings.tls {
@@ -80,6 +81,7 @@ impl Live {
 /// What all connections share.
 pub(crate) struct Shared {
     live: RwLock<Arc<Live>>,
+    calls: OnceLock<Calls>,
     pub(crate) pool: Pool,
     pub(crate) recorder: Recorder,
     pub(crate) clock: Clock,
@@ -94,6 +96,11 @@ impl Shared {
         let mut phase = self.phase.clone();
         // An error means that the gateway is gone, which is as good as the phase.
         let _ = phase.wait_for(|phase| *phase >= Phase::Failing).await;
+    }
+
+    /// What makes the calls that workers ask for.
+    pub(crate) fn calls(&self) -> Option<&Calls> {
+        self.calls.get()
     }
 
     /// The settings in force. The lock is held for the clone alone.
@@ -136,6 +143,7 @@ impl Gateway {
         let shared = Arc::new(Shared {
             memory: Memory::new(live.settings.body_memory, move |held| told.set_body_memory(held)),
             live: RwLock::new(Arc::new(live)),
+            calls: OnceLock::new(),
             pool,
             recorder,
             clock,
@@ -145,6 +153,12 @@ impl Gateway {
         let (accepting, accepted) = watch::channel(());
         tokio::spawn(listener::run(Arc::clone(&shared), listener, phases, accepting));
         Ok(Gateway { shared, phase, accepted, local_addr, permits })
+    }
+
+    /// Makes the calls that workers ask for from now on. Said once; what opens them can be replaced
+    /// (see [`Calls::replace`]).
+    pub fn make_calls(&self, calls: Calls) {
+        let _ = self.shared.calls.set(calls);
     }
 
     /// Whether these settings could be put in force: the certificate loads, the prefix is a name.

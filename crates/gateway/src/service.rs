@@ -18,7 +18,8 @@ use crate::record::{Active, Outcome, Stage, Start};
 use crate::route::{self, PoolTimes, Target};
 use crate::serve::{Live, Shared};
 use crate::stream::{self, Flow};
-use crate::{finish, smuggling, wall};
+use crate::{batch, finish, plan, smuggling, wall};
+use bytes::Bytes;
 use hedgerow_policy::Deadline;
 use hedgerow_policy::failure::{At, Class, Failure, Phase};
 use hedgerow_worker::{Answer, Body, Job};
@@ -59,8 +60,8 @@ impl std::error::Error for NoAnswer {}
 #[derive(Clone)]
 pub(crate) struct Service(Arc<Inner>);
 
-struct Inner {
-    shared: Arc<Shared>,
+pub(crate) struct Inner {
+    pub(crate) shared: Arc<Shared>,
     peer: Peer,
     pulse: Arc<Pulse>,
 }
@@ -90,9 +91,9 @@ impl Service {
 }
 
 /// What is carried along from the head of a request to the head of its answer.
-struct Turn {
-    live: Arc<Live>,
-    ids: Ids,
+pub(crate) struct Turn {
+    pub(crate) live: Arc<Live>,
+    pub(crate) ids: Ids,
     version: Version,
     /// It is a HEAD request: an answer's body is not for it.
     bodiless: bool,
@@ -171,6 +172,16 @@ impl Inner {
             answer = self.exchange(&turn, &head, ready.body, deadline, ready.pool) => answer,
             failure = self.ended(&turn) => Err(failure),
         };
+        let answer = match answer {
+            Ok(Answer::Plan(frame)) => {
+                return self.plan(turn, &head.method, &head.headers, &frame).await;
+            }
+            Ok(Answer::Batch(frame)) => match batch::read(&frame, At::Worker) {
+                Ok(batch) => return self.batch(turn, &head.headers, batch),
+                Err(failure) => Err(failure),
+            },
+            answer => answer,
+        };
         let reply = answer.and_then(|answer| answer::reply(answer, &head.method, &turn.live.names));
         match reply {
             Ok(reply) => Ok(self.reply(turn, reply)),
@@ -237,7 +248,7 @@ impl Inner {
         lease.exchange(job).await
     }
 
-    fn reply(&self, turn: Turn, reply: Reply) -> Response {
+    pub(crate) fn reply(&self, turn: Turn, reply: Reply) -> Response {
         let Reply { status, mut headers, body, stream } = reply;
         turn.dress(&mut headers);
         let streams = matches!(body, ReplyBody::Flow(_));
@@ -256,20 +267,35 @@ impl Inner {
     }
 
     /// The one way out for failures. Where nobody is left to answer there is no answer.
-    fn fail(
+    pub(crate) fn fail(
         &self,
         turn: Turn,
         failure: Failure,
         asked: &HeaderMap,
         unread: bool,
     ) -> Result<Response, NoAnswer> {
+        self.fail_with(turn, failure, asked, unread, None)
+    }
+
+    /// The same, for a client that takes a failure as events.
+    pub(crate) fn fail_with(
+        &self,
+        turn: Turn,
+        failure: Failure,
+        asked: &HeaderMap,
+        unread: bool,
+        events: Option<Bytes>,
+    ) -> Result<Response, NoAnswer> {
         if failure.class == Class::ClientClosed {
             let status = finish::CLIENT_CLOSED;
             turn.active.finish(Outcome { status, failure: Some(failure), stream: None });
             return Err(NoAnswer);
         }
-        let (status, mut headers, body) =
+        let (status, mut headers, mut body) =
             failure::respond(&failure, &turn.ids, &turn.live.names, turn.live.style, asked);
+        if let Some(events) = events {
+            plan::as_events(&mut headers, &mut body, events);
+        }
         turn.dress(&mut headers);
         if unread {
             turn.busy.pulse().leave_unread();
@@ -294,7 +320,7 @@ impl Inner {
     }
 
     /// Waits until somebody other than the client or the worker ends the request.
-    async fn ended(&self, turn: &Turn) -> Failure {
+    pub(crate) async fn ended(&self, turn: &Turn) -> Failure {
         tokio::select! {
             () = turn.active.cancelled() => stream::cancelled(),
             () = self.shared.failing() => stream::drained(),

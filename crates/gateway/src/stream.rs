@@ -4,10 +4,13 @@
 //! become another status: events end with an `error` event, everything else is aborted, so that no
 //! client takes a part for the whole.
 
+use crate::batch::Results;
+use crate::calls::Calls;
 use crate::failure;
 use crate::payload::Tail;
 use bytes::{Bytes, BytesMut};
 use hedgerow_policy::failure::{At, Class, Failure};
+use hedgerow_upstream::{Piece, PlanStream};
 use hedgerow_wire::sse;
 use hedgerow_wire::stream::{Chunk, StreamKind};
 use hedgerow_worker::StreamItem;
@@ -19,7 +22,11 @@ pub(crate) enum Source {
     Pieces { left: u64, pieces: mpsc::Receiver<Result<Bytes, Failure>> },
     /// A worker's stream.
     Items { kind: StreamKind, items: mpsc::Receiver<StreamItem> },
-    /// The `error` event is out; nothing follows.
+    /// A plan's output.
+    Plan(Box<PlanStream>, Calls),
+    /// The results of a batch.
+    Results(Box<Results>),
+    /// The ending is out; nothing follows.
     Ended,
 }
 
@@ -45,6 +52,8 @@ enum Next {
     Skip,
     End,
     Failed(Failure),
+    /// It failed, and this is how the client sees it.
+    Ending(Failure, Bytes),
 }
 
 impl Flow {
@@ -74,6 +83,12 @@ impl Flow {
                 Next::End => {
                     self.tail.finish();
                     return Step::End;
+                }
+                Next::Ending(failure, ending) => {
+                    self.tail.broken(failure);
+                    self.tail.active.add_bytes_out(ending.len() as u64);
+                    self.source = Source::Ended;
+                    return Step::Data(ending, self);
                 }
                 Next::Failed(failure) => {
                     if !matches!(self.source, Source::Items { kind: StreamKind::Sse, .. }) {
@@ -114,6 +129,21 @@ impl Source {
     async fn next(&mut self) -> Next {
         match self {
             Source::Ended => Next::End,
+            Source::Plan(plan, calls) => match plan.next().await {
+                Some(Piece::Bytes(bytes)) => Next::Data(bytes),
+                Some(Piece::Failed { failure, ending }) => {
+                    calls.plan_failed();
+                    match ending {
+                        Some(ending) => Next::Ending(failure, ending),
+                        None => Next::Failed(failure),
+                    }
+                }
+                None => Next::End,
+            },
+            Source::Results(results) => match results.next().await {
+                Some(bytes) => Next::Data(bytes),
+                None => Next::End,
+            },
             Source::Pieces { left, pieces } => match pieces.recv().await {
                 Some(Ok(bytes)) if bytes.is_empty() => Next::Skip,
                 Some(Ok(bytes)) => match left.checked_sub(bytes.len() as u64) {

@@ -27,6 +27,14 @@ pub fn run(port: u16) -> ExitCode {
         }
     };
     let command = shell_words::join([&*exe.to_string_lossy(), "stage", "worker"]);
+    // An upstream that stalls where it is asked to, in this process.
+    let upstream = match hedgerow_stage::upstream::Upstream::start("127.0.0.1:0", "models") {
+        Ok(upstream) => format!("http://{}", upstream.address()),
+        Err(error) => {
+            eprintln!("hedgerow: the demo's upstream cannot start: {error}");
+            return ExitCode::from(2);
+        }
+    };
     let flags = [
         ("server-listen", format!("127.0.0.1:{port}")),
         ("server-body-limit", "1MiB".to_owned()),
@@ -37,6 +45,9 @@ pub fn run(port: u16) -> ExitCode {
         ("worker-queue-timeout-ms", "500".to_owned()),
         ("worker-read-timeout-ms", "1500".to_owned()),
         ("log-access", "false".to_owned()),
+        ("egress-listen", "127.0.0.1:0".to_owned()),
+        ("upstream-models-url", upstream),
+        ("upstream-models-hedge-after-ms", "300".to_owned()),
     ];
     let flags = flags.map(|(name, value)| (name.to_owned(), value)).to_vec();
     let sources = Sources { flags, ..Sources::default() };
@@ -48,9 +59,10 @@ pub fn run(port: u16) -> ExitCode {
 /// The tour: what to type, and what is to be seen.
 #[must_use]
 pub fn tour(addresses: Addresses) -> String {
-    let Addresses { server, admin, .. } = addresses;
+    let Addresses { server, admin, egress, .. } = addresses;
     // The demo always has workers.
     let server = server.map_or_else(String::new, |server| server.to_string());
+    let egress = egress.map_or_else(String::new, |egress| egress.to_string());
     format!(
         "\
 Two scripted workers serve http://{server}/ behind a queue of two places.
@@ -66,7 +78,8 @@ Open that page in a browser, or type:
     curl -i http://{server}/error                   500 worker_runtime_error: an uncaught exception
     curl -i 'http://{server}/fault/badstatus?status=99'
                                                     500 app_contract_error: no such HTTP status
-    curl -i http://{server}/plan                    502 unsupported_transport: plans come later
+    curl -i 'http://{server}/plan?transport=ws'     502 unsupported_transport: nobody speaks that
+    curl -i http://{server}/plan                    502 upstream_forbidden: a URL not on the list
     head -c 2000000 /dev/zero | curl -i --data-binary @- http://{server}/echo
                                                     413 request_too_large
     curl -i -H 'content-length: x' http://{server}/
@@ -77,7 +90,16 @@ Open that page in a browser, or type:
       'http://{server}/sleep?ms=1000' & done; wait
                                                     200 twice, 504 worker_queue_timeout twice,
                                                     503 worker_queue_full twice
+  Calls that do not wait for the slowest: a call that is silent for 0.3 s gets a twin
+    curl -i 'http://{egress}/models/silent?attempt=1'
+                                                    200: the first attempt would stall for ever
+    curl -i 'http://{server}/plan?upstream=models&path=/model%3Fn=6&field_path=message.content'
+                                                    200: a model's words, the worker free meanwhile
+    curl -i 'http://{server}/batch?upstream=models&then=respond&paths=/a,/b,/silent%3Fattempt=1,/c,/d'
+                                                    200: five calls side by side, one of them stalls
+
   What an operator sees
+    curl http://{admin}/admin/usage
     curl http://{admin}/admin/workers
     curl http://{admin}/admin/requests
     curl http://{admin}/metrics

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cache_port;
+pub mod calls;
 pub mod cli;
 pub mod config;
 pub mod conform;

@@ -5,13 +5,14 @@
 //! process, socket or file of a run is left behind.
 
 use crate::cache_port::CachePort;
+use crate::calls;
 use crate::cli::ConfigArguments;
 use crate::config::{Config, Loaded};
 use crate::narrator::Narrator;
 use crate::wiring;
 use hedgerow_gateway::admin::{Admin, Plane};
 use hedgerow_gateway::record::Recorder;
-use hedgerow_gateway::{Gateway, StartError};
+use hedgerow_gateway::{Calls, Egress, Gateway, StartError};
 use hedgerow_policy::{Event, Observer};
 use hedgerow_worker::{Clock, Guard, Pool, PoolError};
 use std::io::Write;
@@ -51,11 +52,14 @@ pub struct Addresses {
     pub admin: SocketAddr,
     /// For Redis clients; none without the port.
     pub cache: Option<SocketAddr>,
+    /// For calls of the application; none without the port.
+    pub egress: Option<SocketAddr>,
 }
 
 impl Addresses {
     fn all(&self) -> Vec<SocketAddr> {
-        [self.server, Some(self.admin), self.cache].into_iter().flatten().collect()
+        let all = [self.server, Some(self.admin), self.cache, self.egress];
+        all.into_iter().flatten().collect()
     }
 }
 
@@ -116,11 +120,13 @@ async fn serve(
             () = signals.stop() => return Ok(()),
         });
     }
-    let running = Running { clock, recorder, narrator, guard, pool, cache };
+    let calls = calls::start(config, narrator.clone(), clock)?;
+    let running = Running { clock, recorder, narrator, guard, pool, cache, calls };
     let plane = Plane::new(running.pool.clone());
     let plane = plane.with_cache(running.cache.as_ref().map(CachePort::guarded));
+    let plane = plane.with_calls(Some(running.calls.clone()));
     let opened = running.open(config, &plane);
-    let (gateway, admin) = match opened {
+    let Open { gateway, admin, egress } = match opened {
         Ok(open) => open,
         Err(reason) => {
             running.end("could not start").await;
@@ -131,6 +137,7 @@ async fn serve(
         server: gateway.as_ref().map(Gateway::local_addr),
         admin: admin.local_addr(),
         cache: running.cache.as_ref().map(CachePort::local_addr),
+        egress: egress.as_ref().map(Egress::local_addr),
     };
     running.recorder.server_started(&addresses.all());
     plane.set_serving(true);
@@ -151,6 +158,12 @@ async fn serve(
         }
     }
     drop(gateway);
+    if let Some(egress) = egress {
+        tokio::select! {
+            () = egress.drain(clock, AFTER_DRAIN) => {}
+            () = signals.stop() => {}
+        }
+    }
     admin.stop().await;
     running.end("signal").await;
     Ok(())
@@ -164,22 +177,34 @@ struct Running {
     guard: Arc<Guard>,
     pool: Option<Pool>,
     cache: Option<CachePort>,
+    calls: Calls,
+}
+
+/// The listeners.
+struct Open {
+    gateway: Option<Gateway>,
+    admin: Admin,
+    egress: Option<Egress>,
 }
 
 impl Running {
-    fn open(
-        &self,
-        config: &Config,
-        plane: &Plane<Pool>,
-    ) -> Result<(Option<Gateway>, Admin), String> {
+    fn open(&self, config: &Config, plane: &Plane<Pool>) -> Result<Open, String> {
         let control = Arc::new(plane.clone());
         let (recorder, clock) = (self.recorder.clone(), self.clock);
         let admin = Admin::start(wiring::admin(config), recorder.clone(), control, clock)
             .map_err(|e| e.to_string())?;
-        let Some(pool) = self.pool.clone() else { return Ok((None, admin)) };
-        let gateway = Gateway::start(wiring::gateway(config), pool, recorder, clock)
-            .map_err(|e| e.to_string())?;
-        Ok((Some(gateway), admin))
+        let settings = wiring::gateway(config);
+        let egress = config.egress.listen.map(|listen| {
+            Egress::start(listen, &settings, self.calls.clone(), clock)
+                .map_err(|e| format!("egress.listen: {e}"))
+        });
+        let egress = egress.transpose()?;
+        let Some(pool) = self.pool.clone() else {
+            return Ok(Open { gateway: None, admin, egress });
+        };
+        let gateway = Gateway::start(settings, pool, recorder, clock).map_err(|e| e.to_string())?;
+        gateway.make_calls(self.calls.clone());
+        Ok(Open { gateway: Some(gateway), admin, egress })
     }
 
     /// New settings and new workers, or neither. `config` is what the parts were started with.
@@ -218,6 +243,9 @@ impl Running {
             && let Err(error) = cache.reconfigure(&loaded.config)
         {
             self.narrator.say(format!("hedgerow: the old thresholds of the cache stay: {error}"));
+        }
+        if let Err(error) = calls::reload(&loaded.config, &self.calls) {
+            self.narrator.say(format!("hedgerow: the old upstreams stay in force: {error}"));
         }
         if self.pool.is_none() {
             self.narrator.on(&Event::ReloadDone);
@@ -309,12 +337,14 @@ fn announce(config: &Config, addresses: Addresses) {
     let scheme = if config.server.tls.is_some() { "https" } else { "http" };
     let server = addresses.server.map(|server| format!("listens on {scheme}://{server}, "));
     let cache = addresses.cache.map(|cache| format!(", cache on redis://{cache}"));
+    let egress = addresses.egress.map(|egress| format!(", egress on http://{egress}"));
     complain(&format!(
-        "hedgerow {} {}admin on http://{}{}\n",
+        "hedgerow {} {}admin on http://{}{}{}\n",
         env!("CARGO_PKG_VERSION"),
         server.unwrap_or_default(),
         addresses.admin,
         cache.unwrap_or_default(),
+        egress.unwrap_or_default(),
     ));
 }
 

@@ -93,6 +93,17 @@ pub struct UpstreamView {
     pub connections: Vec<(usize, usize)>,
 }
 
+impl UpstreamView {
+    /// What the breaker of that endpoint is called.
+    #[must_use]
+    pub fn breaker_name(&self, endpoint: usize) -> String {
+        match self.urls.get(endpoint) {
+            Some(url) if self.urls.len() > 1 => format!("{} {url}", self.name),
+            _ => self.name.clone(),
+        }
+    }
+}
+
 impl ClientBuilder {
     /// With that clock instead of one that starts now.
     #[must_use]

@@ -22,6 +22,13 @@ impl Clock {
         Clock { start: Instant::now() }
     }
 
+    /// A clock by which it is `now`: moments of another clock that says so mean the same here.
+    #[must_use]
+    pub fn at(now: Moment) -> Clock {
+        let here = Instant::now();
+        Clock { start: here.checked_sub(now.since(Moment::START)).unwrap_or(here) }
+    }
+
     /// The moment it is.
     #[must_use]
     pub fn now(&self) -> Moment {

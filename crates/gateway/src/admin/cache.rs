@@ -9,19 +9,19 @@ use serde::Serialize;
 /// `/admin/breakers`.
 #[derive(Serialize)]
 pub(super) struct Breakers {
-    breakers: Vec<Breaker>,
+    pub(super) breakers: Vec<Breaker>,
 }
 
 #[derive(Serialize)]
-struct Breaker {
-    name: String,
-    state: &'static str,
-    since_ms: u64,
-    calls: u64,
-    failures: u64,
-    failure_ratio: f64,
-    episode: u64,
-    probes_in_flight: u32,
+pub(super) struct Breaker {
+    pub(super) name: String,
+    pub(super) state: &'static str,
+    pub(super) since_ms: u64,
+    pub(super) calls: u64,
+    pub(super) failures: u64,
+    pub(super) failure_ratio: f64,
+    pub(super) episode: u64,
+    pub(super) probes_in_flight: u32,
 }
 
 /// `/admin/cache`.

@@ -1,5 +1,6 @@
 //! What the admin listener can see and do.
 
+use crate::calls::Calls;
 use hedgerow_cache::Guarded;
 use hedgerow_worker::Pool;
 use hedgerow_worker::snapshot::Snapshot;
@@ -22,6 +23,11 @@ pub trait Control: Send + Sync + 'static {
         None
     }
 
+    /// The calls out; `None` where the gateway makes none.
+    fn calls(&self) -> Option<Calls> {
+        None
+    }
+
     /// Whether the listeners for clients are up and not draining.
     fn serving(&self) -> bool;
 
@@ -36,6 +42,7 @@ pub trait Control: Send + Sync + 'static {
 pub struct Plane<P> {
     pool: Option<P>,
     cache: Option<Guarded>,
+    calls: Option<Calls>,
     serving: Arc<AtomicBool>,
 }
 
@@ -43,13 +50,20 @@ impl<P> Plane<P> {
     /// Of a gateway with this pool, or with none. It is not serving yet.
     #[must_use]
     pub fn new(pool: Option<P>) -> Plane<P> {
-        Plane { pool, cache: None, serving: Arc::new(AtomicBool::new(false)) }
+        Plane { pool, cache: None, calls: None, serving: Arc::new(AtomicBool::new(false)) }
     }
 
     /// The same with this cache beside the pool.
     #[must_use]
     pub fn with_cache(mut self, cache: Option<Guarded>) -> Plane<P> {
         self.cache = cache;
+        self
+    }
+
+    /// The same with these calls out.
+    #[must_use]
+    pub fn with_calls(mut self, calls: Option<Calls>) -> Plane<P> {
+        self.calls = calls;
         self
     }
 
@@ -108,6 +122,10 @@ impl<P: Workers> Control for Plane<P> {
 
     fn cache(&self) -> Option<Guarded> {
         self.cache.clone()
+    }
+
+    fn calls(&self) -> Option<Calls> {
+        self.calls.clone()
     }
 
     fn serving(&self) -> bool {

@@ -3,7 +3,7 @@
 //! Invariant: first whether the request may come from there, then whether it shows the token, and
 //! only then whether there is such a path: who is not let in learns nothing about what is here.
 
-use super::{State, cache, guard, shapes};
+use super::{State, cache, guard, shapes, usage};
 use crate::metrics::page::{Form, page};
 use bytes::Bytes;
 use http::header::{
@@ -35,6 +35,7 @@ enum Target<'p> {
     Stats,
     Requests,
     Breakers,
+    Usage,
     Cache,
     CacheResume,
     Cancel(&'p str),
@@ -56,6 +57,7 @@ impl Target<'_> {
             "/admin/requests" => Target::Requests,
             "/admin/breakers" => Target::Breakers,
             "/admin/cache" => Target::Cache,
+            "/admin/usage" => Target::Usage,
             "/admin/cache/resume" => Target::CacheResume,
             "/admin/workers/restart" => Target::Restart,
             "/admin/workers/restart/all" => Target::RestartAll,
@@ -125,7 +127,8 @@ async fn found<B>(state: &State, target: Target<'_>, request: &Request<B>) -> An
             let newer = accept.is_some_and(|a| a.contains("application/openmetrics-text"));
             let form = if newer { Form::OpenMetrics } else { Form::Prometheus };
             let cache = state.control.cache().map(|cache| cache.snapshot());
-            let page = page(inner, state.control.pool(), cache, form);
+            let calls = state.control.calls().map(|calls| calls.current().client().view());
+            let page = page(inner, state.control.pool(), cache, calls.unwrap_or_default(), form);
             reply(StatusCode::OK, form.content_type(), page.into())
         }
         Target::Runtime => json(StatusCode::OK, &shapes::runtime(state)),
@@ -138,20 +141,26 @@ async fn found<B>(state: &State, target: Target<'_>, request: &Request<B>) -> An
             json(StatusCode::OK, &shown)
         }
         Target::Upstreams => {
+            let limit = bounded(query("limit"), SESSIONS);
+            let offset = query("offset").and_then(|text| text.parse().ok()).unwrap_or(0);
+            let sessions = usage::sessions(state, offset, limit);
             let shown = shapes::Upstreams {
-                active_count: 0,
-                returned_count: 0,
+                active_count: usage::active(state),
+                returned_count: sessions.len(),
                 details: matches!(query("details"), Some("1" | "true" | "yes" | "on")),
-                limit: bounded(query("limit"), SESSIONS),
-                offset: query("offset").and_then(|text| text.parse().ok()).unwrap_or(0),
-                sessions: [],
+                limit,
+                offset,
+                sessions,
             };
             json(StatusCode::OK, &shown)
         }
         Target::Breakers => {
             let shown = state.control.cache().map(|cache| cache.snapshot());
-            json(StatusCode::OK, &cache::Breakers::of(shown.as_ref()))
+            let mut breakers = cache::Breakers::of(shown.as_ref());
+            usage::add_breakers(state, &mut breakers);
+            json(StatusCode::OK, &breakers)
         }
+        Target::Usage => json(StatusCode::OK, &usage::of(state)),
         Target::Cache => match state.control.cache() {
             Some(cache) => json(StatusCode::OK, &cache::Cache::of(cache.snapshot())),
             None => not_found(),

@@ -30,8 +30,10 @@ pub(super) struct Stats {
     upstream_plan_errors_total: u64,
 }
 
-impl From<Totals> for Stats {
-    fn from(totals: Totals) -> Stats {
+impl Stats {
+    fn of(state: &State) -> Stats {
+        let totals: Totals = state.recorder.inner.metrics.totals();
+        let (plans, plan_errors) = state.control.calls().map_or((0, 0), |calls| calls.plans());
         Stats {
             http_requests_total: totals.http_requests,
             http_errors_total: totals.http_errors,
@@ -41,9 +43,8 @@ impl From<Totals> for Stats {
             worker_queue_waits_total: totals.queue_waits,
             worker_queue_rejected_total: totals.queue_rejected,
             worker_queue_timeouts_total: totals.queue_timeouts,
-            // No plan can be accepted yet, so none has been.
-            upstream_plans_total: 0,
-            upstream_plan_errors_total: 0,
+            upstream_plans_total: plans,
+            upstream_plan_errors_total: plan_errors,
         }
     }
 }
@@ -127,7 +128,7 @@ pub(super) struct Request<'e> {
     deadline_ms: Option<i64>,
 }
 
-/// `/admin/runtime/upstreams`. Nothing streams from an upstream yet, so there is none to show.
+/// `/admin/runtime/upstreams`.
 #[derive(Serialize)]
 pub(super) struct Upstreams {
     pub(super) active_count: usize,
@@ -135,14 +136,14 @@ pub(super) struct Upstreams {
     pub(super) details: bool,
     pub(super) limit: usize,
     pub(super) offset: usize,
-    pub(super) sessions: [(); 0],
+    pub(super) sessions: Vec<super::usage::Session>,
 }
 
 pub(super) fn stats(state: &State) -> StatsPage {
     StatsPage {
         started_at_unix: state.recorder.inner.started.unix_seconds(),
         uptime_seconds: uptime(state),
-        stats: state.recorder.inner.metrics.totals().into(),
+        stats: Stats::of(state),
     }
 }
 
@@ -161,8 +162,8 @@ pub(super) fn runtime(state: &State) -> Runtime<'_> {
         worker_queue_timeout_ms: pool.map_or(0, |pool| whole_millis(pool.queue_timeout)),
         worker_queue_depth: pool.map_or(0, |pool| pool.queue_depth),
         capabilities: state.settings.capabilities.iter().copied().collect(),
-        active_upstreams: 0,
-        stats: state.recorder.inner.metrics.totals().into(),
+        active_upstreams: super::usage::active(state),
+        stats: Stats::of(state),
     }
 }
 

@@ -2,19 +2,11 @@
 
 use super::page::Writer;
 use hedgerow_cache::guarded::CacheShown;
-use hedgerow_policy::breaker::State;
 use std::fmt::Error;
 
 /// Writes it, or nothing where there is no cache.
 pub(super) fn write(to: &mut Writer<'_>, shown: Option<&CacheShown>) -> Result<(), Error> {
     let Some(shown) = shown else { return Ok(()) };
-    let state = match shown.breaker.state {
-        State::Closed => 0,
-        State::HalfOpen => 1,
-        State::Open => 2,
-    };
-    let help = "State of a circuit: 0 closed, 1 half-open, 2 open";
-    to.gauges("breaker_state", help, "name", [(shown.breaker.name, state)])?;
     let counts = shown.counts;
     let reads = [
         ("hit", counts.hit),

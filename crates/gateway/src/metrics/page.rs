@@ -7,6 +7,7 @@ use super::histogram::Histogram;
 use crate::record::Inner;
 use hedgerow_cache::guarded::CacheShown;
 use hedgerow_policy::pool::SlotPhase;
+use hedgerow_upstream::UpstreamView;
 use hedgerow_worker::snapshot::Snapshot;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, prometheus_text, text};
@@ -39,10 +40,16 @@ pub(crate) fn page(
     inner: &Arc<Inner>,
     pool: Option<Snapshot>,
     cache: Option<CacheShown>,
+    upstreams: Vec<UpstreamView>,
     form: Form,
 ) -> String {
     let mut registry = Registry::with_prefix("hedgerow");
-    registry.register_collector(Box::new(Scrape { inner: Arc::clone(inner), pool, cache }));
+    registry.register_collector(Box::new(Scrape {
+        inner: Arc::clone(inner),
+        pool,
+        cache,
+        upstreams,
+    }));
     let mut out = String::with_capacity(8 << 10);
     let written = match form {
         Form::Prometheus => prometheus_text::encode(&mut out, &registry),
@@ -57,6 +64,7 @@ struct Scrape {
     inner: Arc<Inner>,
     pool: Option<Snapshot>,
     cache: Option<CacheShown>,
+    upstreams: Vec<UpstreamView>,
 }
 
 impl std::fmt::Debug for Scrape {
@@ -112,6 +120,36 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// A counter with several labels.
+    pub(super) fn labelled<'l>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Vec<(&'static str, &'l str)>, u64)>,
+    ) -> Result<(), Error> {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (labels, value) in values {
+            let labels = labels.as_slice();
+            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, f64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    /// A gauge whose label's values are not known at build time.
+    pub(super) fn named_gauges<'l>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &'static str,
+        values: impl IntoIterator<Item = (&'l str, u64)>,
+    ) -> Result<(), Error> {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (key, value) in values {
+            metric.encode_family(&[(label, key)])?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
     fn seconds(&mut self, name: &str, help: &str, value: &Histogram) -> Result<(), Error> {
         let unit = Some(&Unit::Seconds);
         let mut metric = self.0.encode_descriptor(name, help, unit, MetricType::Histogram)?;
@@ -127,7 +165,9 @@ impl Collector for Scrape {
         self.connections(&mut to)?;
         self.queue(&mut to)?;
         self.workers(&mut to)?;
+        super::breaker_states(&mut to, self.cache.as_ref(), &self.upstreams)?;
         super::cache::write(&mut to, self.cache.as_ref())?;
+        super::upstreams::write(&mut to, &self.upstreams)?;
         self.transitions(&mut to)?;
         self.logs(&mut to)
     }

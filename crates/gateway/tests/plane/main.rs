@@ -2,6 +2,7 @@
 
 mod answers;
 mod bodies;
+mod calls;
 mod cancel;
 mod client;
 mod drain;

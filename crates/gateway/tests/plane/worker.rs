@@ -120,6 +120,10 @@ async fn answer(stream: &mut UnixStream, stage: &Stage, request: &Received, body
             Body::Text("stack trace"),
         ),
         "/own500" => respond(&mut out, 500, &plain, Body::Text("the application's own")),
+        // Whatever the test wants the worker to answer.
+        "/frame" => {
+            frame::encode_with(&mut out, |out| out.extend_from_slice(body)).unwrap();
+        }
         "/plan" => {
             let text = format!(
                 r#"{{"mode":"stream","strategy":"upstream_plan","event":"start","id":"{id}"}}"#

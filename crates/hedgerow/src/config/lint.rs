@@ -10,8 +10,7 @@ use super::value::QueueMillis;
 
 /// Keys that are read and checked but do nothing yet, with everything below them. Whoever builds
 /// one removes its line.
-const NOT_IN_EFFECT: &[&str] =
-    &["upstream", "plan", "egress", "telemetry.otlp_endpoint", "route.cache"];
+const NOT_IN_EFFECT: &[&str] = &["telemetry.otlp_endpoint", "route.cache"];
 
 /// Targets of routes that do nothing yet.
 const TARGETS_NOT_IN_EFFECT: &[&str] = &["upstream", "static"];

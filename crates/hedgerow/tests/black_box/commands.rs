@@ -117,6 +117,7 @@ fn the_demo_keeps_what_its_tour_promises() {
         "worker_runtime_error",
         "app_contract_error",
         "unsupported_transport",
+        "upstream_forbidden",
         "request_too_large",
         "worker_queue_timeout",
         "worker_queue_full",

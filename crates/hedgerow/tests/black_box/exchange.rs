@@ -195,13 +195,20 @@ fn case_45_two_cookies_are_two_lines_even_where_a_worker_joined_them() {
 }
 
 #[test]
-fn case_29_a_plan_is_refused_whatever_it_asks_for() {
+fn case_29_a_plan_is_refused_for_what_nobody_does() {
     let server = Server::start("");
-    for target in ["/plan", "/plan?transport=ws", "/plan?output_stream_type=sse", "/batch"] {
+    for (target, class, error) in [
+        ("/plan?transport=ws", "unsupported_transport", "proxy_configuration_error"),
+        ("/plan?codec=xml", "unsupported_codec", "proxy_configuration_error"),
+        ("/plan?mapper=x", "unsupported_mapper", "proxy_configuration_error"),
+        ("/plan", "upstream_forbidden", "destination_ip_prohibited"),
+        ("/plan?upstream=nope", "upstream_forbidden", "destination_ip_prohibited"),
+        ("/plan?fixture_path=/etc/passwd", "upstream_forbidden", "destination_ip_prohibited"),
+    ] {
         let response = server.get(target);
-        assert_failure(&response, 502, "unsupported_transport");
+        assert_failure(&response, 502, class);
         let proxy_status = response.header("proxy-status").unwrap();
-        assert!(proxy_status.contains("error=proxy_configuration_error"), "{proxy_status}");
+        assert!(proxy_status.contains(&format!("error={error}")), "{target}: {proxy_status}");
         // The worker did nothing wrong.
         assert_eq!(server.get("/hello").status(), 200);
     }

@@ -1,0 +1,285 @@
+//! The egress port: applications call upstreams through it by changing a base URL.
+//!
+//! Invariant: what the upstream answered passes through, a final 500 included; what it did not
+//! answer leaves as every failure here does. Bodies stream both ways. A client that leaves ends its
+//! call. The port answers on loopback alone: whoever reaches it can reach every upstream.
+
+use crate::batch::{self, Form, Results};
+use crate::calls::Calls;
+use crate::failure;
+use crate::ids::Ids;
+use crate::listener;
+use crate::serve::{Live, StartError};
+use crate::settings::Settings;
+use bytes::Bytes;
+use hedgerow_policy::Moment;
+use hedgerow_policy::failure::{At, Class, Failure};
+use hedgerow_policy::hedge::Role;
+use hedgerow_upstream::{Body, CallOptions, PlanContext, Report};
+use hedgerow_worker::Clock;
+use http::header::{HeaderName, HeaderValue};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use http_body::{Body as _, Frame};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+const ATTEMPTS: HeaderName = HeaderName::from_static("hedgerow-attempts");
+const WINNER: HeaderName = HeaderName::from_static("hedgerow-winner");
+const HEDGED_AFTER: HeaderName = HeaderName::from_static("hedgerow-hedged-after-ms");
+const RETRIES: HeaderName = HeaderName::from_static("hedgerow-retries");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Where batches are taken.
+const BATCH: &str = "/-/batch";
+/// Largest batch, in bytes.
+const BATCH_LIMIT: usize = 16 << 20;
+
+type Answer = Response<UnsyncBoxBody<Bytes, Failure>>;
+
+/// The running port. Dropping it ends every call.
+pub struct Egress {
+    local_addr: SocketAddr,
+    over: watch::Sender<bool>,
+}
+
+struct Shared {
+    live: Live,
+    calls: Calls,
+    clock: Clock,
+}
+
+impl Egress {
+    /// Opens the address and serves. Failures look as `settings` say.
+    ///
+    /// # Errors
+    /// When the address cannot be opened, or the header prefix is none.
+    pub fn start(
+        listen: SocketAddr,
+        settings: &Settings,
+        calls: Calls,
+        clock: Clock,
+    ) -> Result<Egress, StartError> {
+        let failed = |source| StartError::Listen { addr: listen, source };
+        let live = Live::new(Settings { tls: None, ..settings.clone() })?;
+        let listener = listener::bind(listen).map_err(failed)?;
+        let local_addr = listener.local_addr().map_err(failed)?;
+        let (over, ended) = watch::channel(false);
+        let shared = Arc::new(Shared { live, calls, clock });
+        tokio::spawn(accept(shared, listener, ended));
+        Ok(Egress { local_addr, over })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Accepts nothing more and lets calls in flight finish, until `within` has passed.
+    pub async fn drain(&self, clock: Clock, within: Duration) {
+        self.over.send_replace(true);
+        let _ = clock.until(clock.now() + within, self.over.closed()).await;
+    }
+}
+
+async fn accept(shared: Arc<Shared>, listener: TcpListener, over: watch::Receiver<bool>) {
+    let mut told = over.clone();
+    loop {
+        let accepted = tokio::select! {
+            _ = told.changed() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((tcp, _)) => {
+                let _ = tcp.set_nodelay(true);
+                tokio::spawn(serve(Arc::clone(&shared), tcp, over.clone()));
+            }
+            Err(_) => {
+                let clock = shared.clock;
+                clock.sleep_until(clock.now() + Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn serve(shared: Arc<Shared>, tcp: tokio::net::TcpStream, mut over: watch::Receiver<bool>) {
+    let settings = &shared.live.settings;
+    let header_timeout = settings.header_timeout;
+    let service = {
+        let shared = Arc::clone(&shared);
+        service_fn(move |request| {
+            let shared = Arc::clone(&shared);
+            async move { Ok::<_, Infallible>(shared.answer(request).await) }
+        })
+    };
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_timeout)
+        .serve_connection(TokioIo::new(tcp), service);
+    tokio::pin!(connection);
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        _ = over.changed() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = connection.await;
+}
+
+impl Shared {
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let ids = Ids::of(request.headers());
+        let asked = request.headers().clone();
+        let mut report = Report::default();
+        let answered = if request.uri().path() == BATCH {
+            self.batch(request, &ids).await
+        } else {
+            self.call(request, &ids, &mut report).await
+        };
+        let mut answer = answered.unwrap_or_else(|failure| {
+            let Live { names, style, .. } = &self.live;
+            let (status, mut headers, body) =
+                failure::respond(&failure, &ids, names, *style, &asked);
+            mark(&mut headers, report);
+            let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
+            let mut answer = Response::new(body);
+            (*answer.status_mut(), *answer.headers_mut()) = (status, headers);
+            answer
+        });
+        let named = [(REQUEST_ID, &ids.request), (self.live.names.trace_id.clone(), &ids.trace)];
+        for (name, id) in named {
+            if let Ok(value) = HeaderValue::from_str(id) {
+                answer.headers_mut().insert(name, value);
+            }
+        }
+        answer
+    }
+
+    async fn call(
+        &self,
+        request: Request<Incoming>,
+        ids: &Ids,
+        report: &mut Report,
+    ) -> Result<Answer, Failure> {
+        let (mut parts, body) = request.into_parts();
+        let (name, rest) = addressed(&parts.uri)?;
+        let client = self.calls.current().client().clone();
+        if !client.knows(&name) {
+            let text = format!("there is no upstream {name:?}");
+            return Err(Failure::new(Class::NotFound, At::Client, text));
+        }
+        parts.uri = rest;
+        let body = if body.is_end_stream() { Body::empty() } else { Body::stream(body) };
+        let options = CallOptions { trace: ids.trace.as_str().into(), ..CallOptions::default() };
+        let called = client.call_with(&name, Request::from_parts(parts, body), options).await;
+        let mut response = called.map_err(|error| {
+            *report = error.report;
+            error.failure
+        })?;
+        let came = response.report();
+        mark(response.headers_mut(), came);
+        let mut answer = Response::new(());
+        *answer.status_mut() = response.status();
+        *answer.headers_mut() = std::mem::take(response.headers_mut());
+        Ok(answer.map(|()| response.boxed_unsync()))
+    }
+
+    async fn batch(&self, request: Request<Incoming>, ids: &Ids) -> Result<Answer, Failure> {
+        if request.method() != Method::POST {
+            return Err(Failure::new(Class::NotFound, At::Client, "a batch is posted"));
+        }
+        let form = Form::of(request.headers());
+        let body = Limited::new(request.into_body(), BATCH_LIMIT).collect().await;
+        let body = body.map_err(|error| {
+            let class = match error.is::<http_body_util::LengthLimitError>() {
+                true => Class::RequestTooLarge,
+                false => Class::ClientClosed,
+            };
+            Failure::new(class, At::Client, format!("reading a batch: {error}"))
+        })?;
+        let batch = batch::read(&body.to_bytes(), At::Client)?;
+        let context = PlanContext {
+            trace: ids.trace.as_str().into(),
+            request_id: ids.request.clone(),
+            deadline: Moment::NEVER,
+        };
+        let results = Results::start(&self.calls.current(), batch, &context, form)?;
+        let mut answer = Response::new(());
+        *answer.status_mut() = StatusCode::OK;
+        *answer.headers_mut() = results.headers();
+        Ok(answer.map(|()| Pieces::new(results).boxed_unsync()))
+    }
+}
+
+/// The upstream's name and the rest of the path, with the query.
+fn addressed(uri: &Uri) -> Result<(String, Uri), Failure> {
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let end = path.find(['/', '?']).unwrap_or(path.len());
+    let (name, rest) = path.split_at(end);
+    let rest = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
+    let rest = rest
+        .parse()
+        .map_err(|_| Failure::new(Class::BadRequest, At::Client, "a path that is none"))?;
+    Ok((name.to_owned(), rest))
+}
+
+/// How the call came about, in headers.
+fn mark(headers: &mut HeaderMap, report: Report) {
+    if report.attempts == 0 {
+        return;
+    }
+    headers.insert(ATTEMPTS, HeaderValue::from(report.attempts));
+    let winner = report.winner.unwrap_or(Role::Primary);
+    headers.insert(WINNER, HeaderValue::from_static(winner.name()));
+    if let Some(after) = report.hedged_after {
+        let ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        headers.insert(HEDGED_AFTER, HeaderValue::from(ms));
+    }
+    if report.retries > 0 {
+        headers.insert(RETRIES, HeaderValue::from(report.retries));
+    }
+}
+
+type Next = Pin<Box<dyn Future<Output = (Results, Option<Bytes>)> + Send>>;
+
+/// The results of a batch as a body.
+struct Pieces(Option<Next>);
+
+impl Pieces {
+    fn new(results: Results) -> Pieces {
+        Pieces(Some(Box::pin(next(results))))
+    }
+}
+
+async fn next(mut results: Results) -> (Results, Option<Bytes>) {
+    let piece = results.next().await;
+    (results, piece)
+}
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Failure;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        let Some(pending) = &mut self.0 else { return Poll::Ready(None) };
+        let (results, piece) = ready!(pending.as_mut().poll(cx));
+        self.0 = piece.is_some().then(|| Box::pin(next(results)) as Next);
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+}
