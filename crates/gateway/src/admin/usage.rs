@@ -61,7 +61,8 @@ pub(super) fn of(state: &State) -> Value {
         let totals = client.ledger().totals(&view.name);
         upstreams.insert(view.name.clone(), sums(&view, totals.cost, totals.cost_unknown));
     }
-    let recent: Vec<Value> = client.ledger().recent().iter().map(|key| key.to_json()).collect();
+    let recent: Vec<Value> =
+        client.ledger().recent().iter().map(hedgerow_upstream::KeyEntry::to_json).collect();
     json!({"upstreams": upstreams, "recent": recent})
 }
 
