@@ -4,7 +4,7 @@ CARGO ?= cargo
 DEMO_PORT ?= 8080
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run build test check fmt lint deny docs bench drill soak fuzz loom dashboard-test tools clean
+.PHONY: help demo run build test check fmt lint deny docs bench drill drill-real soak fuzz loom dashboard-test tools clean
 
 help: ## list this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,10 @@ bench: ## measure against real peers, as ratios
 drill: ## ten thousand random faults, reloads under load, slow uploads (SEED=n replays)
 	FAULTS=$${FAULTS:-10000} RELOADS=$${RELOADS:-40} UPLOADS=$${UPLOADS:-5000} \
 	  $(CARGO) test --locked --release -p hedgerow --test drill -- --nocapture --test-threads 1
+
+drill-real: ## a stopped redis-server under traffic: direct, nutcracker, Envoy, Hedgerow (8 min; HEDGEROW_BIN= takes another build)
+	$(if $(HEDGEROW_BIN),,$(CARGO) build --locked --release -p hedgerow)
+	bench/run incident --seed $${SEED:-1} --svg $${SVG:-target/incident-real.svg}
 
 loom: ## race the lock-free policies through every interleaving
 	RUSTFLAGS="--cfg hedgerow_loom" $(CARGO) test --locked --release -p hedgerow-policy --target-dir target/loom loom

