@@ -180,16 +180,21 @@ class Client:
         await self.until(plan.warm - 2)
         for key in keys:
             await self.old(key)
-        touched = []
+
+        async def purge(key):
+            with contextlib.suppress(CacheError):
+                await self.cache.delete(key)
+            self.run.served_during += await self.old(key)
+
+        touched, under_way = [], []
         for number, key in enumerate(keys):
             at = plan.warm + 1 + number * PURGE_EVERY
             if at > plan.back - 0.5:
                 break
             await self.until(at)
             touched.append(key)
-            with contextlib.suppress(CacheError):
-                await self.cache.delete(key)
-            self.run.served_during += await self.old(key)
+            under_way.append(asyncio.ensure_future(purge(key)))
+        await asyncio.gather(*under_way)
         self.run.purged = len(touched)
         served = set()
         for at in (plan.back + 2, plan.total - 1):
@@ -481,6 +486,8 @@ def run(options):
     print(f"{versions(options.binary)}; seed {options.seed}; {RATE} requests/s, {KEYS} keys, {TTL:.0f} s to live, "
           f"database {MU} queries/s, stall {plan.stall} s from second {plan.warm} to {plan.back} of {plan.total}.\n", flush=True)
     for name, start in subjects(options.binary):
+        if not name.lower().startswith(options.only.lower()):
+            continue
         try:
             with scratch() as folder, redis_server(folder) as store, start(store, folder) as server:
                 seen = Run(plan)
