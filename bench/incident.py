@@ -506,6 +506,7 @@ def run(options):
         print(f"The client itself ran late by {table.quantile(seen.lag, 0.99) * 1000:.1f} ms at p99.\n", flush=True)
     print(f"### Summary\n\n{summary(runs)}\n")
     if options.svg:
+        os.makedirs(os.path.dirname(os.path.abspath(options.svg)), exist_ok=True)
         with open(options.svg, "w", encoding="utf-8") as file:
             file.write(svg(runs))
         print(f"The picture is in {options.svg}.\n")
