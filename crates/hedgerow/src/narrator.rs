@@ -18,14 +18,16 @@ pub struct Narrator {
     next: Arc<dyn Observer>,
     lines: SyncSender<String>,
     dropped: Arc<AtomicU64>,
+    /// Whether what a program says of itself is masked.
+    redact: bool,
 }
 
 impl Narrator {
-    /// One in front of `next`.
+    /// One in front of `next`. With `redact`, what workers print and say is masked.
     ///
     /// # Errors
     /// When its thread cannot be started.
-    pub fn new(next: Arc<dyn Observer>) -> std::io::Result<Narrator> {
+    pub fn new(next: Arc<dyn Observer>, redact: bool) -> std::io::Result<Narrator> {
         let (lines, waiting) = sync_channel::<String>(WAITING);
         let dropped = Arc::new(AtomicU64::new(0));
         let lost = dropped.clone();
@@ -39,7 +41,7 @@ impl Narrator {
                 let _ = writeln!(out, "{line}");
             }
         })?;
-        Ok(Narrator { next, lines, dropped })
+        Ok(Narrator { next, lines, dropped, redact })
     }
 
     /// Says a line of its own.
@@ -53,13 +55,14 @@ impl Narrator {
 impl Observer for Narrator {
     fn on(&self, event: &Event<'_>) {
         self.next.on(event);
-        if let Some(line) = line(event) {
+        if let Some(line) = line(event, self.redact) {
             self.say(line);
         }
     }
 }
 
-fn line(event: &Event<'_>) -> Option<String> {
+fn line(event: &Event<'_>, redact: bool) -> Option<String> {
+    let shown = |said| if redact { Cow::Borrowed("[redacted]") } else { shown(said) };
     Some(match event {
         Event::WorkerBootFailed { worker, error, .. } => {
             format!("hedgerow: worker {worker} could not boot: {}", shown(error))
@@ -108,6 +111,7 @@ mod tests {
         let said = "a\tb \u{1b}[2J\u{9b}31m gr\u{fc}n\r";
         let event = Event::WorkerOutput { worker: 1, pid: 2, stderr: true, line: said };
         let expected = "[worker 1] a\tb \\u{1b}[2J\\u{9b}31m gr\u{fc}n\\r";
-        assert_eq!(line(&event).as_deref(), Some(expected));
+        assert_eq!(line(&event, false).as_deref(), Some(expected));
+        assert_eq!(line(&event, true).as_deref(), Some("[worker 1] [redacted]"));
     }
 }

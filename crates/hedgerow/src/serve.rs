@@ -104,7 +104,7 @@ async fn serve(
     free(config.admin.listen, "admin.listen")?;
     let clock = Clock::start();
     let recorder = Recorder::new(wiring::record(config), clock).map_err(|e| e.to_string())?;
-    let narrator = Narrator::new(Arc::new(recorder.clone()));
+    let narrator = Narrator::new(Arc::new(recorder.clone()), config.log.redact);
     let narrator = Arc::new(narrator.map_err(|e| format!("a thread cannot start: {e}"))?);
     let guard = Arc::new(guard()?);
     // Before the workers: an application may want its cache while it boots.

@@ -61,6 +61,7 @@ pub(super) struct StatsPage {
 /// `/admin/runtime`.
 #[derive(Serialize)]
 pub(super) struct Runtime<'s> {
+    pid: u32,
     started_at_unix: u64,
     uptime_seconds: u64,
     version: &'static str,
@@ -151,6 +152,7 @@ pub(super) fn runtime(state: &State) -> Runtime<'_> {
     let pool = state.control.pool();
     let pool = pool.as_ref();
     Runtime {
+        pid: std::process::id(),
         started_at_unix: state.recorder.inner.started.unix_seconds(),
         uptime_seconds: uptime(state),
         version: env!("CARGO_PKG_VERSION"),
