@@ -1,20 +1,36 @@
 //! Batches: calls side by side, and their results for whoever asked.
 //!
 //! Invariant: the client gets every key once: all together in the order of the requests, or, if it
-//! accepts a stream, one by one as they settle.
+//! accepts a stream, one by one as they settle. A worker that asked for them itself is free while
+//! they come, and another is asked once more, with the results, ahead of the queue.
 
 use crate::answer::{Reply, ReplyBody};
 use crate::connection::Response;
+use crate::head::Head;
 use crate::plan::{context, nobody_calls};
+use crate::record::Stage;
+use crate::route::PoolTimes;
 use crate::service::{Inner, NoAnswer, Turn};
 use crate::stream::Source;
+use crate::wall;
 use bytes::{Bytes, BytesMut};
-use hedgerow_policy::failure::{At, Class, Failure};
+use hedgerow_policy::Deadline;
+use hedgerow_policy::failure::{At, Class, Failure, Phase};
 use hedgerow_upstream::{Batch, BatchOptions, Opened, PlanContext};
 use hedgerow_wire::batch as wire;
-use hedgerow_wire::sse;
+use hedgerow_wire::capabilities::Capabilities;
+use hedgerow_wire::request::{EncodeError, Sent};
+use hedgerow_wire::{frame, sse};
+use hedgerow_worker::{Answer, Body, Job, job};
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, StatusCode};
+use std::fs::File;
+use std::io::Seek;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Batches that one request may be resumed from.
+const MAX_ROUNDS: u32 = 16;
 
 /// How a client takes the results of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -163,5 +179,114 @@ impl Inner {
                 self.fail(turn, failure, asked, false)
             }
         }
+    }
+}
+
+/// What is kept of a request while its batch runs: the worker is free.
+pub(crate) struct Parked {
+    body: Kept,
+    request_timeout: Duration,
+    times: PoolTimes,
+}
+
+enum Kept {
+    Memory(Bytes),
+    File(Arc<File>, u64),
+    /// The file could not be kept; the request can not be resumed.
+    Lost,
+}
+
+impl Parked {
+    pub(crate) fn new(body: &Body, request_timeout: Duration, times: PoolTimes) -> Parked {
+        let body = match body {
+            Body::Memory(bytes) => Kept::Memory(bytes.clone()),
+            Body::File(file, length) => {
+                file.try_clone().map_or(Kept::Lost, |file| Kept::File(Arc::new(file), *length))
+            }
+        };
+        Parked { body, request_timeout, times }
+    }
+
+    fn body(&self) -> Result<Body, Failure> {
+        let lost = || Failure::new(Class::RequestTooLarge, At::Gateway, "the body was not kept");
+        match &self.body {
+            Kept::Memory(bytes) => Ok(Body::Memory(bytes.clone())),
+            Kept::File(file, length) => {
+                let mut file = file.try_clone().map_err(|_| lost())?;
+                file.rewind().map_err(|_| lost())?;
+                Ok(Body::File(file, *length))
+            }
+            Kept::Lost => Err(lost()),
+        }
+    }
+}
+
+/// The original request once more, with what its batch brought.
+struct Resumed {
+    head: Arc<Head>,
+    state: Bytes,
+    results: Vec<(String, wire::KeyResult)>,
+}
+
+impl job::Head for Resumed {
+    fn encode(
+        &self,
+        body: &Body,
+        capabilities: Capabilities,
+        out: &mut BytesMut,
+    ) -> Result<Sent, EncodeError> {
+        let mut original = BytesMut::new();
+        let sent = job::Head::encode(&*self.head, body, capabilities, &mut original)?;
+        let payload = original.get(frame::PREFIX..).unwrap_or_default();
+        let results = self.results.iter().map(|(key, result)| (key.as_str(), result));
+        let written =
+            frame::encode_with(out, |out| wire::write_resume(out, payload, &self.state, results));
+        if written.unwrap_or(false) { Ok(sent) } else { Err(EncodeError::TooLarge) }
+    }
+
+    fn id(&self) -> &str {
+        job::Head::id(&*self.head)
+    }
+}
+
+impl Inner {
+    /// Runs the batch with the worker free, and asks a worker again with the results. That goes in
+    /// front of the queue and whatever its capacity: it is no arrival.
+    pub(crate) async fn resume(
+        &self,
+        turn: &Turn,
+        head: &Arc<Head>,
+        parked: &Parked,
+        batch: wire::Batch,
+        rounds: u32,
+    ) -> Result<Answer, Failure> {
+        let calls = self.shared.calls().ok_or_else(nobody_calls)?;
+        calls.plan_came();
+        if rounds > MAX_ROUNDS {
+            let text = "the application asks for batch after batch";
+            return Err(Failure::new(Class::AppContractError, At::Worker, text));
+        }
+        let (clock, state) = (self.shared.clock, batch.state.clone());
+        let until = batch.deadline_ms.map(|ms| clock.now() + Duration::from_millis(ms));
+        let running = calls.current().batch(batch, &context(turn), BatchOptions::default());
+        let results = running.inspect_err(|_| calls.plan_failed())?.all().await;
+        // A key that used up the deadline leaves its worker the usual time all the same.
+        let own = clock.now() + parked.request_timeout;
+        let until = until.map_or(own, |until| until.max(own));
+        turn.active.set_stage(Stage::Queued);
+        let lease = self.shared.pool.resume(Deadline::new(until, Phase::Request)).await?;
+        turn.active.set_worker(lease.worker());
+        turn.active.set_stage(Stage::Working);
+        head.set_deadline(wall::now().unix_millis_after(parked.request_timeout));
+        let deadline = Deadline::new(clock.now() + parked.request_timeout, Phase::Request);
+        let job = Job {
+            head: Arc::new(Resumed { head: Arc::clone(head), state, results }),
+            body: parked.body()?,
+            deadline,
+            read_timeout: parked.times.read,
+            stream_idle_timeout: parked.times.stream_idle,
+            wants_body: !turn.bodiless,
+        };
+        lease.exchange(job).await
     }
 }

@@ -18,6 +18,7 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What was asked, by whom.
 #[derive(Debug)]
@@ -33,7 +34,8 @@ pub(crate) struct Head {
     /// Where it arrived: the answer to HTTP/1.0, which need not say whom it is addressed to.
     local: SocketAddr,
     names: Arc<Names>,
-    pub(crate) deadline_unix_ms: Option<u64>,
+    /// Zero: none. A request that is resumed gets another.
+    deadline_unix_ms: AtomicU64,
 }
 
 /// What a head is made of.
@@ -60,8 +62,13 @@ impl Head {
             authority,
             local,
             names,
-            deadline_unix_ms,
+            deadline_unix_ms: AtomicU64::new(deadline_unix_ms.unwrap_or(0)),
         }
+    }
+
+    /// The request has until then, from now on.
+    pub(crate) fn set_deadline(&self, unix_ms: u64) {
+        self.deadline_unix_ms.store(unix_ms, Relaxed);
     }
 
     /// Host and port the application should believe it was asked for.
@@ -160,7 +167,7 @@ impl job::Head for Head {
         let request = Request {
             id: &self.ids.trace,
             request_id: &self.ids.request,
-            deadline_unix_ms: self.deadline_unix_ms,
+            deadline_unix_ms: Some(self.deadline_unix_ms.load(Relaxed)).filter(|ms| *ms > 0),
             method: self.method.as_str(),
             path: self.uri.path(),
             query: self.uri.query().unwrap_or(""),

@@ -6,6 +6,7 @@
 //! request to the head of the answer.
 
 use crate::answer::{self, Reply, ReplyBody};
+use crate::batch::Parked;
 use crate::body::Reader;
 use crate::connection::Response;
 use crate::failure;
@@ -22,6 +23,7 @@ use crate::{batch, finish, plan, smuggling, wall};
 use bytes::Bytes;
 use hedgerow_policy::Deadline;
 use hedgerow_policy::failure::{At, Class, Failure, Phase};
+use hedgerow_wire::batch::Then;
 use hedgerow_worker::{Answer, Body, Job};
 use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode, Version};
@@ -96,8 +98,8 @@ pub(crate) struct Turn {
     pub(crate) ids: Ids,
     version: Version,
     /// It is a HEAD request: an answer's body is not for it.
-    bodiless: bool,
-    active: Active,
+    pub(crate) bodiless: bool,
+    pub(crate) active: Active,
     busy: Busy,
 }
 
@@ -167,20 +169,33 @@ impl Inner {
             names: Arc::clone(&turn.live.names),
             deadline_unix_ms: Some(wall::now().unix_millis_after(ready.request_timeout)),
         }));
-        let answer = tokio::select! {
+        let parked = Parked::new(&ready.body, ready.request_timeout, ready.pool);
+        let mut answer = tokio::select! {
             biased;
             answer = self.exchange(&turn, &head, ready.body, deadline, ready.pool) => answer,
             failure = self.ended(&turn) => Err(failure),
         };
-        let answer = match answer {
-            Ok(Answer::Plan(frame)) => {
-                return self.plan(turn, &head.method, &head.headers, &frame).await;
-            }
-            Ok(Answer::Batch(frame)) => match batch::read(&frame, At::Worker) {
-                Ok(batch) => return self.batch(turn, &head.headers, batch),
-                Err(failure) => Err(failure),
-            },
-            answer => answer,
+        let mut rounds = 0;
+        let answer = loop {
+            let batch = match answer {
+                Ok(Answer::Plan(frame)) => {
+                    return self.plan(turn, &head.method, &head.headers, &frame).await;
+                }
+                Ok(Answer::Batch(frame)) => match batch::read(&frame, At::Worker) {
+                    Ok(batch) if batch.then == Then::Respond => {
+                        return self.batch(turn, &head.headers, batch);
+                    }
+                    Ok(batch) => batch,
+                    Err(failure) => break Err(failure),
+                },
+                answer => break answer,
+            };
+            rounds += 1;
+            answer = tokio::select! {
+                biased;
+                answer = self.resume(&turn, &head, &parked, batch, rounds) => answer,
+                failure = self.ended(&turn) => Err(failure),
+            };
         };
         let reply = answer.and_then(|answer| answer::reply(answer, &head.method, &turn.live.names));
         match reply {

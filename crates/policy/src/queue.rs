@@ -1,7 +1,7 @@
 //! The bounded line of requests that wait for a worker.
 //!
 //! Invariant: first come, first served among those who still wait; the line is never longer than
-//! its capacity; and nobody's wait exceeds the smaller of the queue timeout and its deadline.
+//! its capacity, but for those that are resumed; and nobody's wait exceeds the smaller of the queue timeout and its deadline.
 //! A capacity or a timeout of zero means there is no queue at all: fail fast.
 
 use crate::deadline::Deadline;
@@ -54,6 +54,9 @@ struct Waiter {
 #[derive(Clone, Debug)]
 pub struct Queue {
     config: QueueConfig,
+    /// Those that had a worker before and are to go on with another: in front of the line, and not
+    /// counted against its capacity.
+    resumed: VecDeque<Waiter>,
     line: VecDeque<Waiter>,
     next: u64,
 }
@@ -62,7 +65,7 @@ impl Queue {
     /// An empty queue.
     #[must_use]
     pub fn new(config: QueueConfig) -> Queue {
-        Queue { config, line: VecDeque::new(), next: 0 }
+        Queue { config, resumed: VecDeque::new(), line: VecDeque::new(), next: 0 }
     }
 
     /// Takes new bounds; those who already wait keep their places and their times.
@@ -85,7 +88,17 @@ impl Queue {
     /// How many wait.
     #[must_use]
     pub fn depth(&self) -> usize {
-        self.line.len()
+        self.resumed.len() + self.line.len()
+    }
+
+    /// Takes a place in front of the line, whatever its capacity and its timeout: what is resumed is
+    /// no arrival. It waits until its deadline.
+    pub fn on_resume(&mut self, now: Moment, deadline: Deadline) -> Waiting {
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        self.resumed.push_back(Waiter { ticket, arrived: now, until: deadline.at });
+        self.check_invariants();
+        Waiting { ticket, until: deadline.at }
     }
 
     /// Takes a place at the end, or `None` when the queue is full. `patience` is waited in place of
@@ -113,7 +126,7 @@ impl Queue {
 
     /// A worker is free: the first who still waits leaves the line for it, with how long it waited.
     pub fn on_free(&mut self, now: Moment) -> Option<(Ticket, Duration)> {
-        while let Some(waiter) = self.line.pop_front() {
+        while let Some(waiter) = self.resumed.pop_front().or_else(|| self.line.pop_front()) {
             // One that has expired is answered by its own timer, not with a worker.
             if waiter.until > now {
                 return Some((waiter.ticket, now - waiter.arrived));
@@ -124,10 +137,12 @@ impl Queue {
 
     /// A request gave up its place: its client left, or its time is over. False if it had none.
     pub fn on_leave(&mut self, ticket: Ticket) -> bool {
-        match self.line.binary_search_by_key(&ticket, |w| w.ticket) {
-            Ok(at) => self.line.remove(at).is_some(),
-            Err(_) => false,
-        }
+        [&mut self.resumed, &mut self.line].into_iter().any(|line| {
+            match line.binary_search_by_key(&ticket, |w| w.ticket) {
+                Ok(at) => line.remove(at).is_some(),
+                Err(_) => false,
+            }
+        })
     }
 
     fn drop_expired(&mut self, now: Moment) {
@@ -135,10 +150,12 @@ impl Queue {
     }
 
     fn check_invariants(&self) {
-        debug_assert!(
-            self.line.iter().zip(self.line.iter().skip(1)).all(|(a, b)| a.ticket < b.ticket),
-            "tickets rise along the line"
-        );
+        for line in [&self.resumed, &self.line] {
+            debug_assert!(
+                line.iter().zip(line.iter().skip(1)).all(|(a, b)| a.ticket < b.ticket),
+                "tickets rise along the line"
+            );
+        }
     }
 }
 
@@ -168,6 +185,22 @@ mod tests {
         assert_eq!(q.on_free(ms(10)).unwrap().0, c);
         assert_eq!(q.on_free(ms(10)), None);
         assert_eq!(q.depth(), 0);
+    }
+
+    #[test]
+    fn what_is_resumed_goes_first_whatever_the_capacity() {
+        let mut q = queue(1, 100);
+        let first = q.on_arrive(ms(0), Deadline::NEVER, None).unwrap().ticket;
+        let deadline = Deadline::new(ms(5_000), Phase::Request);
+        let resumed: Vec<Waiting> = (0..3).map(|_| q.on_resume(ms(1), deadline)).collect();
+        assert!(resumed.iter().all(|w| w.until == ms(5_000)) && q.depth() == 4);
+        assert!(q.on_leave(resumed[1].ticket));
+        let order: Vec<Ticket> =
+            std::iter::from_fn(|| q.on_free(ms(50))).map(|(ticket, _)| ticket).collect();
+        assert_eq!(order, [resumed[0].ticket, resumed[2].ticket, first]);
+        let mut none = queue(0, 0);
+        none.on_resume(ms(1), deadline);
+        assert!(none.on_free(ms(2)).is_some(), "even where there is no queue");
     }
 
     #[test]

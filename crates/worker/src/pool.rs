@@ -133,10 +133,26 @@ impl Pool {
         deadline: Deadline,
         patience: Option<Duration>,
     ) -> Result<Lease, Failure> {
+        self.admitted(|policy, now| policy.on_arrive_with(now, deadline, patience)).await
+    }
+
+    /// A worker for a request that had one before and goes on: in front of the queue, and whatever
+    /// its capacity, until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Pool::acquire`].
+    pub async fn resume(&self, deadline: Deadline) -> Result<Lease, Failure> {
+        self.admitted(|policy, now| policy.on_resume(now, deadline)).await
+    }
+
+    async fn admitted(
+        &self,
+        admit: impl FnOnce(&mut policy::Pool, Moment) -> Admission,
+    ) -> Result<Lease, Failure> {
         let inner = &self.inner;
         let (waiting, granted) = {
             let mut state = inner.state();
-            match state.policy.on_arrive_with(inner.clock.now(), deadline, patience) {
+            match admit(&mut state.policy, inner.clock.now()) {
                 Admission::Granted(permit) => return Ok(self.lease(&mut state, permit)),
                 Admission::Refused(refusal) => {
                     drop(state);

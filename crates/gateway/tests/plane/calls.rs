@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::plane::Plane;
 use hedgerow_gateway::{Calls, Egress, Settings};
 use hedgerow_policy::hedge::HedgeConfig;
+use hedgerow_policy::queue::QueueConfig;
 use hedgerow_stage::upstream::Upstream;
 use hedgerow_upstream::{AllowList, Clock, Opened, PlanSettings, Settings as Named};
 use serde_json::{Value, json};
@@ -133,6 +134,42 @@ async fn a_batch_is_answered_whole_or_as_it_settles() {
     let fast = answer.find("\"key\":\"fast\"").expect("the fast one");
     assert!(fast < slow && answer.contains("\"done\":3,\"total\":3"), "as it settles: {answer}");
     assert!(answer.contains("event: done\n"), "{answer}");
+}
+
+/// Case 46: one worker, no queue, and somebody else's request with the worker when the batch is done.
+#[tokio::test(flavor = "multi_thread")]
+async fn case_46_a_resumed_request_is_served_next_and_never_refused() {
+    let mut plane = Plane::with(|setup| setup.queue = QueueConfig::NONE).await;
+    plane.gateway.make_calls(calls(&plane));
+    let batch = json!({
+        "mode": "batch", "event": "start", "then": "resume", "state": {"n": 7},
+        "requests": {"a": {"upstream": "models", "path": "/silent?ms=100"}},
+    });
+    let body = batch.to_string();
+    let mut parked = plane.client().await;
+    let head = format!("POST /resume HTTP/1.1\r\nhost: h\r\ncontent-length: {}\r\n", body.len());
+    parked.send(format!("{head}connection: close\r\n\r\n{body}")).await;
+    assert_eq!(plane.arrival().await, "/resume");
+    // The worker is free while the batch runs; somebody else takes it.
+    let mut other = plane.client().await;
+    loop {
+        other.get("/hold").await;
+        tokio::select! {
+            path = plane.arrival() => break assert_eq!(path, "/hold"),
+            head = other.up_to("\r\n\r\n") => assert!(head.contains(" 503 "), "still busy: {head}"),
+        }
+    }
+    // A third is refused: there is no queue. The resumed request is not.
+    let calls = plane.clock.now() + Duration::from_millis(300);
+    plane.clock.sleep_until(calls).await;
+    let mut third = plane.client().await;
+    third.get("/hello").await;
+    assert!(third.up_to("\r\n\r\n").await.contains(" 503 "));
+    plane.stage.gate.add_permits(1);
+    let answer = parked.rest().await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert!(answer.contains("\"n\":7") && answer.contains("\"status\":200"), "{answer}");
+    assert!(other.up_to("held").await.contains("200 OK"));
 }
 
 async fn egress(plane: &Plane) -> Egress {

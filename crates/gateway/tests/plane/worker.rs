@@ -120,6 +120,17 @@ async fn answer(stream: &mut UnixStream, stage: &Stage, request: &Received, body
             Body::Text("stack trace"),
         ),
         "/own500" => respond(&mut out, 500, &plain, Body::Text("the application's own")),
+        // A batch, and on its resumption what it brought.
+        "/resume" => {
+            let payload = stage.seen.lock().unwrap().last().unwrap().2.clone();
+            let frame: serde_json::Value = serde_json::from_slice(&payload).unwrap();
+            if frame["event"] == "resume" {
+                let came = format!("{} {}", frame["state"], frame["results"]);
+                respond(&mut out, 200, &plain, Body::Text(&came));
+            } else {
+                frame::encode_with(&mut out, |out| out.extend_from_slice(body)).unwrap();
+            }
+        }
         // Whatever the test wants the worker to answer.
         "/frame" => {
             frame::encode_with(&mut out, |out| out.extend_from_slice(body)).unwrap();

@@ -123,6 +123,20 @@ impl Pool {
         admission
     }
 
+    /// A request goes on that had a worker before: it is no arrival, so it waits in front of the queue
+    /// and whatever its capacity, until `deadline`.
+    pub fn on_resume(&mut self, now: Moment, deadline: Deadline) -> Admission {
+        let admission = if self.stopping {
+            self.refuse(now, RefusalKind::Stopping)
+        } else if let Some(slot) = self.idle.pop() {
+            Admission::Granted(self.grant(now, slot))
+        } else {
+            Admission::Queued(self.queue.on_resume(now, deadline))
+        };
+        self.check_invariants();
+        admission
+    }
+
     /// A worker for a request whose first worker could not be reached: an idle one, or nothing.
     /// It may not wait: what it asks for is a second chance, not a second place in the queue.
     pub fn on_second_try(&mut self, now: Moment) -> Option<Permit> {
