@@ -1,8 +1,8 @@
 //! A network in memory: hosts that do what a script says, under the runtime's clock.
-#![allow(clippy::disallowed_methods, reason = "a scripted server takes the time it is told to")]
 
 use bytes::Bytes;
-use hedgerow_upstream::{Dial, Dialled, Origin};
+use hedgerow_policy::Moment;
+use hedgerow_upstream::{Clock, Dial, Dialled, Origin};
 use http::{HeaderMap, Request, Response};
 use http_body::Frame;
 use http_body_util::BodyExt;
@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Instant, Sleep, sleep};
 
 /// What a host does with one request.
 #[derive(Clone, Debug)]
@@ -86,7 +85,7 @@ pub(crate) struct Network {
     connections: AtomicUsize,
     open: Arc<AtomicUsize>,
     http2: bool,
-    start: Instant,
+    clock: Clock,
 }
 
 impl Network {
@@ -101,7 +100,7 @@ impl Network {
             connections: AtomicUsize::new(0),
             open: Arc::new(AtomicUsize::new(0)),
             http2,
-            start: Instant::now(),
+            clock: Clock::start(),
         })
     }
 
@@ -111,7 +110,7 @@ impl Network {
 
     /// Seconds since the start.
     pub(crate) fn second(&self) -> u64 {
-        (self.start.elapsed().as_secs_f64() + 0.01) as u64
+        (self.clock.now().since(Moment::START).as_secs_f64() + 0.01) as u64
     }
 
     pub(crate) fn seen(&self) -> Vec<Seen> {
@@ -148,11 +147,11 @@ impl Network {
         let script = self.scripts.lock().unwrap().get(&path).cloned().unwrap_or_default();
         match script.get(number - 1).cloned().unwrap_or_else(silent) {
             Does::Closes(after) => {
-                sleep(Duration::from_secs(after)).await;
+                pause(after).await;
                 Err(io::ErrorKind::ConnectionReset.into())
             }
             Does::Answers { after, status, headers, pieces, end } => {
-                sleep(Duration::from_secs(after)).await;
+                pause(after).await;
                 let mut response = Response::builder().status(status);
                 for (name, value) in headers {
                     response = response.header(name, value);
@@ -160,7 +159,7 @@ impl Network {
                 let body = Scripted {
                     pieces: pieces.into_iter().rev().collect(),
                     end,
-                    started: Instant::now(),
+                    clock: Clock::start(),
                     sleep: None,
                 };
                 Ok(response.body(body).unwrap())
@@ -208,8 +207,8 @@ struct Scripted {
     /// The next is last.
     pieces: Vec<(u64, &'static str)>,
     end: End,
-    started: Instant,
-    sleep: Option<Pin<Box<Sleep>>>,
+    clock: Clock,
+    sleep: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
 }
 
 impl http_body::Body for Scripted {
@@ -227,11 +226,18 @@ impl http_body::Body for Scripted {
                 End::Breaks => Poll::Ready(Some(Err(io::ErrorKind::ConnectionReset.into()))),
             };
         };
-        let at = self.started + Duration::from_secs(after);
-        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+        let (clock, at) = (self.clock, Moment::START + Duration::from_secs(after));
+        let sleep =
+            self.sleep.get_or_insert_with(|| Box::pin(async move { clock.sleep_until(at).await }));
         std::task::ready!(sleep.as_mut().poll(cx));
         self.sleep = None;
         self.pieces.pop();
         Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(text.as_bytes())))))
     }
+}
+
+/// So many seconds of the test's own time.
+async fn pause(seconds: u64) {
+    let clock = Clock::start();
+    clock.sleep_until(clock.now() + Duration::from_secs(seconds)).await;
 }
