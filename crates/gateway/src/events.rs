@@ -5,6 +5,7 @@
 //! `line`, and into those alone; where the log is to be redacted, all three are masked.
 
 mod cache;
+mod calls;
 mod pool;
 
 pub(crate) use pool::Processes;

@@ -299,6 +299,7 @@ impl Flight {
             &bytes,
         );
         upstream.around.ledger.record(entry);
+        upstream.tell_transitions();
     }
 }
 

@@ -85,6 +85,23 @@ impl Upstream {
         self.keys.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Tells what moved in the breakers, each move once.
+    pub(crate) fn tell_transitions(&self) {
+        for (breaker, url) in self.breakers.iter().zip(&self.urls) {
+            // Asked after every key; true after a move only.
+            while breaker.stirred()
+                && let Some(transition) = breaker.next_transition()
+            {
+                let name = match self.breakers.len() {
+                    1 => self.settings.name.clone(),
+                    _ => format!("{} {url}", self.settings.name),
+                };
+                let event = Event::BreakerTransition { name: &name, transition: &transition };
+                self.around.observer.on(&event);
+            }
+        }
+    }
+
     pub(crate) fn tell(&self, trace: &str, event: CallEvent<'_>) {
         let upstream = self.settings.name.as_str();
         self.around.observer.on(&Event::Call { upstream, trace, event });

@@ -131,7 +131,10 @@ pub(super) fn record(inner: &Inner, event: &Event<'_>) {
         }
         // One line for each request says it already.
         Event::QueueWait | Event::QueueRejected | Event::QueueTimeout => {}
-        Event::QueueGranted { .. } | Event::Call { .. } => {}
+        Event::QueueGranted { .. } => {}
+        Event::Call { upstream, trace, ref event } => {
+            super::calls::record(inner, upstream, trace, event);
+        }
         Event::BreakerTransition { .. } | Event::Cache(_) => super::cache::record(inner, event),
     }
 }

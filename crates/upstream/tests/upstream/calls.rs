@@ -290,3 +290,39 @@ async fn nobody_there_is_a_failure_that_may_be_retried_elsewhere() {
     let error = client.call("nope", http::Request::new(Body::empty())).await.unwrap_err();
     assert_eq!(error.failure.class, Class::UpstreamForbidden);
 }
+
+/// Keeps what it is told.
+#[derive(Default)]
+struct Told(std::sync::Mutex<Vec<String>>);
+
+impl hedgerow_policy::Observer for Told {
+    fn on(&self, event: &hedgerow_policy::Event<'_>) {
+        self.0.lock().unwrap().push(format!("{event:?}"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_breaker_sheds_an_upstream_that_fails_and_says_when_to_come_back() {
+    let network = Network::new();
+    network.script("/no", vec![refuses(0, 503)]);
+    let mut one = settings(rules());
+    one.endpoints.truncate(1);
+    let settings = hedgerow_policy::breaker::BreakerSettings::default();
+    one.breaker = Some(hedgerow_policy::breaker::BreakerConfig::new(settings).unwrap());
+    let told = Arc::new(Told::default());
+    let builder = Client::builder().dial(Arc::new(Wire(network.clone()))).observer(told.clone());
+    let client = builder.build([one]).unwrap();
+    for _ in 0..20 {
+        get(&client, "/no").await.unwrap().bytes(100).await.unwrap();
+    }
+    let error = get(&client, "/no").await.unwrap_err();
+    assert_eq!((error.failure.class, error.report.attempts), (Class::CircuitOpen, 0));
+    assert!(error.failure.retry_after_s.is_some_and(|wait| wait >= 25));
+    assert_eq!(network.seen().len(), 20);
+    let told = told.0.lock().unwrap();
+    let count = |what: &str| told.iter().filter(|event| event.contains(what)).count();
+    assert_eq!(
+        (count("BreakerTransition"), count("KeySettled"), count("AttemptEnded")),
+        (1, 21, 20)
+    );
+}
