@@ -185,13 +185,13 @@ impl Attempt {
 
     /// What follows from a request without a response; `None`: it is sent once more.
     fn unanswered(&mut self, lease: Lease, refused: Unanswered, resend: bool) -> Option<Event> {
-        let reused = lease.reused;
+        // A kept HTTP/1 connection that ends is a server's way to give it up; a reset stream is not.
+        let (reused, resend) = (lease.reused, resend && !lease.is_http2());
         drop(lease);
         let failure = broke(&refused.error, "before the response");
         let unsent = refused.request.is_some();
         if reused && (unsent || resend) {
             // The server had given up the connection: its choice, and no failure of the attempt.
-            // What was built for one version of HTTP does not fit another.
             let connecting = Box::pin(self.pool.clone().connect());
             self.stage = Stage::Connecting(connecting, refused.request);
             return None;

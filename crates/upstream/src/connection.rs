@@ -18,7 +18,7 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::AbortHandle;
 
@@ -37,7 +37,7 @@ const MAX_STREAMS: u32 = 100;
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The number of a connection; never used twice within a pool.
+/// The number of a connection; never used twice in this process.
 pub(crate) type ConnectionId = u64;
 
 /// An HTTP/1 connection that nobody uses at present.
@@ -55,8 +55,11 @@ pub(crate) struct Shared {
     sender: http2::SendRequest<Reader>,
     streams: AtomicU32,
     resets: AtomicU32,
-    /// The task ends by itself when the last sender and the last stream are gone.
-    _task: AbortHandle,
+    /// When a stream ended last, in nanoseconds.
+    last: AtomicU64,
+    /// Ended with the last lease. Left to itself it would stay until its peer speaks: the library
+    /// waits for streams that were reset, and looks at them only when something arrives.
+    _task: Task,
 }
 
 struct Task(AbortHandle);
@@ -81,6 +84,17 @@ impl Shared {
     /// Whether it may ever take another stream.
     pub(crate) fn is_worn(&self) -> bool {
         self.sender.is_closed() || self.resets.load(Ordering::Relaxed) >= MAX_RESETS
+    }
+
+    /// Whether it has had no stream since then.
+    pub(crate) fn is_idle_since(&self, then: Moment) -> bool {
+        let unused = self.streams.load(Ordering::Relaxed) == 0;
+        unused && self.last.load(Ordering::Relaxed) <= then.as_nanos()
+    }
+
+    fn ended(&self, now: Moment) {
+        self.last.store(now.as_nanos(), Ordering::Relaxed);
+        self.streams.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(crate) fn has_room(&self) -> bool {
@@ -148,9 +162,7 @@ impl Lease {
                 let since = self.pool.clock.now();
                 self.pool.give_back(Idle { id: self.id, since, sender, task });
             }
-            Some(Way::Http2(_, shared)) => {
-                shared.streams.fetch_sub(1, Ordering::Relaxed);
-            }
+            Some(Way::Http2(_, shared)) => shared.ended(self.pool.clock.now()),
             None => {}
         }
     }
@@ -159,22 +171,26 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(Way::Http2(_, shared)) = self.way.take() {
-            shared.streams.fetch_sub(1, Ordering::Relaxed);
+            shared.ended(self.pool.clock.now());
             shared.resets.fetch_add(1, Ordering::Relaxed);
             self.pool.retire_worn();
         }
     }
 }
 
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
 /// A new connection, ready for its first request.
 pub(crate) async fn connect(pool: Arc<Pool>) -> io::Result<Lease> {
     let Pool { origin, dial, tls, protocol, .. } = &*pool;
     let (stream, agreed) = open(origin, dial.as_ref(), tls, *protocol).await?;
-    let id = pool.next_id();
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
     if agreed {
         let shared = http2(id, stream).await?;
-        pool.share(shared.clone());
-        return Ok(Lease::http2(pool, &shared, false));
+        shared.last.store(pool.clock.now().as_nanos(), Ordering::Relaxed);
+        let lease = Lease::http2(pool.clone(), &shared, false);
+        pool.share(shared);
+        return Ok(lease);
     }
     let mut builder = http1::Builder::new();
     builder.max_header_size(MAX_HEAD);
@@ -207,9 +223,9 @@ async fn http2(id: ConnectionId, stream: Box<dyn Io>) -> io::Result<Arc<Shared>>
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT);
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(to_io)?;
-    let task = tokio::spawn(async move { _ = connection.await }).abort_handle();
-    let (streams, resets) = (AtomicU32::new(0), AtomicU32::new(0));
-    Ok(Arc::new(Shared { id, sender, streams, resets, _task: task }))
+    let task = Task(tokio::spawn(async move { _ = connection.await }).abort_handle());
+    let (streams, resets, last) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU64::new(0));
+    Ok(Arc::new(Shared { id, sender, streams, resets, last, _task: task }))
 }
 
 fn to_io(error: hyper::Error) -> io::Error {

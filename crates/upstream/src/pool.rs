@@ -1,7 +1,7 @@
 //! The connections to one endpoint.
 //!
-//! Invariant: at most [`MAX_IDLE`] HTTP/1 connections idle, none longer than [`IDLE_TIME`], and the
-//! one used last is used first. A connection that has closed, was told to go away, or is worn out is
+//! Invariant: at most [`MAX_IDLE`] HTTP/1 connections idle, none of either kind longer than about
+//! [`IDLE_TIME`], and the one used last is used first. A connection that has closed, was told to go away, or is worn out is
 //! never handed out.
 
 use crate::clock::Clock;
@@ -10,8 +10,8 @@ use crate::dial::Dial;
 use crate::origin::Origin;
 use crate::settings::Protocol;
 use crate::tls::Tls;
+use hedgerow_policy::Moment;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -26,7 +26,6 @@ pub(crate) struct Pool {
     pub(crate) tls: Tls,
     pub(crate) protocol: Protocol,
     pub(crate) clock: Clock,
-    ids: AtomicU64,
     kept: Mutex<Kept>,
 }
 
@@ -48,11 +47,7 @@ impl Pool {
         clock: Clock,
     ) -> Pool {
         let kept = Mutex::new(Kept::default());
-        Pool { origin, dial, tls, protocol, clock, ids: AtomicU64::new(1), kept }
-    }
-
-    pub(crate) fn next_id(&self) -> ConnectionId {
-        self.ids.fetch_add(1, Ordering::Relaxed)
+        Pool { origin, dial, tls, protocol, clock, kept }
     }
 
     /// A connection that is at hand, other than those.
@@ -90,16 +85,23 @@ impl Pool {
         let mut kept = self.kept();
         kept.idle.push(idle);
         let oldest = (kept.idle.len() > MAX_IDLE).then(|| kept.idle.remove(0));
-        let sweep = !std::mem::replace(&mut kept.swept, true);
-        drop(kept);
+        self.sweep(kept);
         drop(oldest);
-        if sweep {
-            tokio::spawn(sweep_later(Arc::downgrade(self), self.clock));
-        }
     }
 
     pub(crate) fn share(self: &Arc<Self>, shared: Arc<Shared>) {
-        self.kept().shared.push(shared);
+        let mut kept = self.kept();
+        kept.shared.push(shared);
+        self.sweep(kept);
+    }
+
+    /// Sees to it that what idles is looked at.
+    fn sweep(self: &Arc<Self>, mut kept: MutexGuard<'_, Kept>) {
+        let swept = std::mem::replace(&mut kept.swept, true);
+        drop(kept);
+        if !swept {
+            tokio::spawn(sweep_later(Arc::downgrade(self), self.clock));
+        }
     }
 
     /// Lets go of shared connections that take no more streams: each ends with its last stream.
@@ -124,21 +126,23 @@ async fn sweep_later(pool: Weak<Pool>, clock: Clock) {
         clock.sleep_until(clock.now() + IDLE_TIME / 5).await;
         let Some(pool) = pool.upgrade() else { return };
         let now = clock.now();
+        // The moment before which an idle one was used last.
+        let then = Moment::START + now.since(Moment::START + IDLE_TIME);
         let mut kept = pool.kept();
-        let old: Vec<Idle> = {
-            let stale = |idle: &Idle| idle.is_closed() || idle.since + IDLE_TIME <= now;
-            let (old, fresh) = std::mem::take(&mut kept.idle).into_iter().partition(stale);
-            kept.idle = fresh;
-            old
-        };
-        kept.shared.retain(|shared| !shared.is_worn());
-        if kept.idle.is_empty() {
-            kept.swept = false;
-            drop(kept);
-            drop(old);
+        let stale = |idle: &Idle| idle.is_closed() || idle.since + IDLE_TIME <= now;
+        let (old, fresh) = std::mem::take(&mut kept.idle).into_iter().partition::<Vec<_>, _>(stale);
+        kept.idle = fresh;
+        let unused = |shared: &Arc<Shared>| shared.is_worn() || shared.is_idle_since(then);
+        let shared = std::mem::take(&mut kept.shared).into_iter();
+        let (unused, used) = shared.partition::<Vec<_>, _>(unused);
+        kept.shared = used;
+        let done = kept.idle.is_empty() && kept.shared.is_empty();
+        kept.swept = !done;
+        // What was let go is closed without the lock.
+        drop(kept);
+        drop((old, unused));
+        if done {
             return;
         }
-        drop(kept);
-        drop(old);
     }
 }

@@ -230,6 +230,24 @@ async fn over_http2_a_loser_costs_a_stream_and_its_connection_lives() {
         assert_eq!(body(get(&client, "/fast").await.unwrap()).await, "fast");
     }
     assert_eq!((network.connections(), network.open().await), (2, 2));
+    let clock = client.clock();
+    clock.sleep_until(clock.now() + s(70)).await;
+    assert_eq!(network.open().await, 0, "nothing idles for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn over_http2_a_stream_that_was_reset_is_a_failure_and_no_reason_to_connect_anew() {
+    let network = Network::speaking(true);
+    network.script("/no", vec![Does::Closes(0)]);
+    let mut one = settings(rules());
+    one.protocol = Protocol::Http2;
+    one.endpoints.truncate(1);
+    let client = client(&network, one);
+    for _ in 0..20 {
+        let error = get(&client, "/no").await.unwrap_err();
+        assert_eq!(error.failure.class, Class::UpstreamError);
+    }
+    assert_eq!((network.connections(), network.seen().len()), (1, 20));
 }
 
 #[tokio::test(start_paused = true)]
