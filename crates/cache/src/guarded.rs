@@ -30,7 +30,6 @@ pub use resume::ResumeError;
 pub use snapshot::{BreakerShown, CacheShown};
 
 use crate::cache::{Cache, Hold, Lease, Leased, Purged, Saved};
-use crate::clock::Clock;
 use crate::journal_file;
 use crate::keeper::Keeper;
 use crate::lane::stream::Tls;
@@ -40,6 +39,7 @@ use crate::memory::Memory;
 use crate::near::Near;
 use crate::settings::{GuardedSettings, RedisSettings};
 use bytes::Bytes;
+use hedgerow_clock::Clock;
 use hedgerow_policy::breaker::Override;
 use hedgerow_policy::guard::{Guard, GuardConfig, GuardSettings};
 use hedgerow_policy::journal::{Journal, JournalConfig};

@@ -6,13 +6,13 @@
 //!   its answer counts only if that replay was not lost meanwhile;
 //! - an invalidation that was not carried out is in the journal before its caller is answered.
 
-use crate::clock::Clock;
 use crate::counts::Counts;
 use crate::fault::Fault;
 use crate::journal_file::JournalFile;
 use crate::lane::{Lane, Slot};
 use crate::memory::generations::Generations;
 use bytes::{Bytes, BytesMut};
+use hedgerow_clock::Clock;
 use hedgerow_policy::breaker::Outcome;
 use hedgerow_policy::guard::{Guard, Permit, ReadDecision, Role, WriteDecision};
 use hedgerow_policy::journal::{Batch, Command, Item, Journal, Mark, Noted, ReadOrder};

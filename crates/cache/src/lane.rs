@@ -24,11 +24,11 @@ mod wire;
 pub(crate) use connect::{Identity, connect};
 pub(crate) use slot::Slot;
 
-use crate::clock::Clock;
 use crate::fault::Fault;
 use crate::settings::RedisSettings;
 use bytes::Bytes;
 use doubt::Hidden;
+use hedgerow_clock::Clock;
 use hedgerow_policy::breaker::State;
 use hedgerow_policy::guard::Guard;
 use hedgerow_policy::{Moment, Observer};

@@ -15,7 +15,6 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
-pub mod clock;
 pub mod coalesced;
 mod commands;
 pub mod counts;
@@ -32,10 +31,10 @@ pub mod settings;
 mod url;
 
 pub use cache::{Cache, Lease, Leased, Purged, Saved};
-pub use clock::Clock;
 pub use coalesced::{Coalesced, FetchError};
 pub use fault::Fault;
 pub use guarded::{Guarded, GuardedError, ResumeError};
+pub use hedgerow_clock::Clock;
 pub use lane::LaneSnapshot;
 pub use memory::Memory;
 pub use port::Port;

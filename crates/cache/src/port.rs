@@ -19,10 +19,10 @@ mod info;
 mod local;
 mod pinned;
 
-use crate::clock::Clock;
 use crate::guarded::Guarded;
 use crate::settings::PortSettings;
 use client::Client;
+use hedgerow_clock::Clock;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;

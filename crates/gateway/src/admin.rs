@@ -18,7 +18,7 @@ pub use control::{Control, Plane, Workers};
 
 use crate::record::Recorder;
 use crowd::{Crowd, Place};
-use hedgerow_worker::Clock;
+use hedgerow_clock::Clock;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};

@@ -8,7 +8,7 @@
 
 use crate::connection::Transport;
 use crate::pulse::Pulse;
-use hedgerow_worker::Clock;
+use hedgerow_clock::Clock;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

@@ -8,8 +8,8 @@
 //! The HTTP library's own head timeout counts from the end of the request before, so it would end
 //! idle connections early; this is why the clock is kept here.
 
+use hedgerow_clock::Clock;
 use hedgerow_policy::Moment;
-use hedgerow_worker::Clock;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};

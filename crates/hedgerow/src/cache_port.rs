@@ -5,7 +5,8 @@
 
 use crate::config::{CacheStore, Config, JournalOverflow, Shed as ShedKey};
 use hedgerow_cache::settings::Shed;
-use hedgerow_cache::{Clock, Guarded, GuardedSettings, Port, PortSettings, RedisSettings};
+use hedgerow_cache::{Guarded, GuardedSettings, Port, PortSettings, RedisSettings};
+use hedgerow_clock::Clock;
 use hedgerow_policy::Observer;
 use hedgerow_policy::breaker::BreakerSettings;
 use hedgerow_policy::guard::GuardSettings;
@@ -25,16 +26,16 @@ pub struct CachePort {
 }
 
 impl CachePort {
-    /// Opens the port, where the configuration names one.
+    /// Opens the port, where the configuration names one. `clock` is that of the rest of the gateway.
     ///
     /// # Errors
     /// One sentence on what cannot be used.
     pub async fn start(
         config: &Config,
         observer: Arc<dyn Observer>,
+        clock: Clock,
     ) -> Result<Option<CachePort>, String> {
         let Some(listen) = config.cache.resp.listen else { return Ok(None) };
-        let clock = Clock::start();
         let guarded = match &config.cache.store {
             CacheStore::Memory => Guarded::memory_with(config.cache.max_bytes, clock),
             CacheStore::Redis(url) => {

@@ -4,27 +4,23 @@
 //! used is one sentence.
 
 use crate::config::{self, Config};
+use hedgerow_clock::Clock;
 use hedgerow_gateway::Calls;
 use hedgerow_policy::Observer;
 use hedgerow_policy::breaker::{BreakerConfig, BreakerSettings};
 use hedgerow_policy::budget::BudgetConfig;
 use hedgerow_policy::endpoints::DemoteConfig;
 use hedgerow_policy::hedge::{Answer, HedgeConfig, HedgeMode, Progress, RaceConfig, RetryConfig};
-use hedgerow_upstream::{AllowList, Client, Clock, Opened, Origin, PlanSettings, Settings};
-use hedgerow_worker::Clock as WorkerClock;
+use hedgerow_upstream::{AllowList, Client, Opened, Origin, PlanSettings, Settings};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Calls out as a configuration has them. `now` is the clock of the rest of the gateway.
+/// Calls out as a configuration has them. `clock` is that of the rest of the gateway.
 ///
 /// # Errors
 /// One sentence on what cannot be used.
-pub fn start(
-    config: &Config,
-    observer: Arc<dyn Observer>,
-    clock: WorkerClock,
-) -> Result<Calls, String> {
-    let builder = Client::builder().clock(Clock::at(clock.now())).observer(observer);
+pub fn start(config: &Config, observer: Arc<dyn Observer>, clock: Clock) -> Result<Calls, String> {
+    let builder = Client::builder().clock(clock).observer(observer);
     let client = builder.build(upstreams(config)?).map_err(|error| error.to_string())?;
     opened(config, client).map(Calls::new)
 }

@@ -10,11 +10,12 @@ use crate::cli::ConfigArguments;
 use crate::config::{Config, Loaded};
 use crate::narrator::Narrator;
 use crate::wiring;
+use hedgerow_clock::Clock;
 use hedgerow_gateway::admin::{Admin, Plane};
 use hedgerow_gateway::record::Recorder;
 use hedgerow_gateway::{Calls, Egress, Gateway, StartError};
 use hedgerow_policy::{Event, Observer};
-use hedgerow_worker::{Clock, Guard, Pool, PoolError};
+use hedgerow_worker::{Guard, Pool, PoolError};
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
@@ -108,7 +109,7 @@ async fn serve(
     let narrator = Arc::new(narrator.map_err(|e| format!("a thread cannot start: {e}"))?);
     let guard = Arc::new(guard()?);
     // Before the workers: an application may want its cache while it boots.
-    let cache = CachePort::start(config, narrator.clone()).await?;
+    let cache = CachePort::start(config, narrator.clone(), clock).await?;
 
     let mut pool = None;
     if config.worker.is_set() {

@@ -1,7 +1,6 @@
 //! The client: named upstreams, and calls to them.
 
 use crate::body::Body;
-use crate::clock::Clock;
 use crate::dial::{Dial, Tcp};
 use crate::flight::Flight;
 use crate::ledger::{Ledger, LedgerConfig};
@@ -9,6 +8,7 @@ use crate::report::{CallError, Report};
 use crate::response::Response;
 use crate::settings::{Settings, SettingsError};
 use crate::upstream::{Surroundings, Upstream};
+use hedgerow_clock::Clock;
 use hedgerow_policy::breaker;
 use hedgerow_policy::failure::{At, Class, Failure};
 use hedgerow_policy::hedge::{HedgeCap, RaceConfig, UpstreamSnapshot};

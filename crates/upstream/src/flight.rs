@@ -6,11 +6,11 @@
 
 use crate::attempt::{Answered, Attempt, Event, Key};
 use crate::client::CallOptions;
-use crate::clock::Timer;
 use crate::ledger::KeyEntry;
 use crate::report::{CallError, Report};
 use crate::response::Response;
 use crate::upstream::Upstream;
+use hedgerow_clock::Timer;
 use hedgerow_policy::failure::{At, Class, Failure, Phase};
 use hedgerow_policy::hedge::{
     self, Action, AttemptId, Call, Cut, Outcome, Race, Upstream as State, Verdict,

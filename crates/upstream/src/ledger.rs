@@ -133,7 +133,7 @@ impl KeyEntry {
             key,
             upstream: upstream.settings.name.as_str().into(),
             trace,
-            ended_at: crate::clock::unix_now(),
+            ended_at: hedgerow_clock::unix_seconds(),
             duration,
             winner: race.winner,
             hedged: race.hedged_after.is_some(),

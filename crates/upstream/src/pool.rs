@@ -4,12 +4,12 @@
 //! [`IDLE_TIME`], and the one used last is used first. A connection that has closed, was told to go away, or is worn out is
 //! never handed out.
 
-use crate::clock::Clock;
 use crate::connection::{self, ConnectionId, Idle, Lease, Shared};
 use crate::dial::Dial;
 use crate::origin::Origin;
 use crate::settings::Protocol;
 use crate::tls::Tls;
+use hedgerow_clock::Clock;
 use hedgerow_policy::Moment;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -79,7 +79,7 @@ impl Sessions {
         }
         let id = self.opened.fetch_add(1, Ordering::Relaxed) + 1;
         session.id = id;
-        session.started_at_unix = crate::clock::unix_now();
+        session.started_at_unix = hedgerow_clock::unix_seconds();
         open.insert(id, session);
         Some(Opening { id, sessions: self.clone() })
     }

@@ -3,12 +3,12 @@
 //! Invariant: the lock around the policy's state is never held across an await, nor while an
 //! observer is told.
 
-use crate::clock::Clock;
 use crate::dial::Dial;
 use crate::ledger::Ledger;
 use crate::pool::Pool;
 use crate::settings::{Settings, SettingsError};
 use crate::tls::Tls;
+use hedgerow_clock::Clock;
 use hedgerow_policy::breaker::Breaker;
 use hedgerow_policy::hedge::{Upstream as State, UpstreamConfig};
 use hedgerow_policy::observe::CallEvent;

@@ -10,7 +10,6 @@
 //! ```
 
 pub mod answer;
-pub mod clock;
 pub mod guard;
 pub mod job;
 mod output;
@@ -25,8 +24,8 @@ mod transport;
 mod worker;
 
 pub use answer::{Answer, Content, Response, Stream, StreamItem};
-pub use clock::Clock;
 pub use guard::Guard;
+pub use hedgerow_clock::Clock;
 pub use job::{Body, Head, Job};
 pub use pool::{Lease, Pool, PoolError};
 pub use settings::Settings;

@@ -5,8 +5,8 @@
 //! without pause costs processor time and nothing else. A pipe that is read slowly would slow the
 //! request that prints.
 
-use crate::clock::Clock;
 use bytes::BytesMut;
+use hedgerow_clock::Clock;
 use hedgerow_policy::Moment;
 use rustix::fd::OwnedFd;
 use std::io;

@@ -9,12 +9,12 @@ mod lease;
 
 pub use lease::Lease;
 
-use crate::clock::Clock;
 use crate::guard::Guard;
 use crate::settings::{Settings, Source};
 use crate::snapshot::{Snapshot, WorkerSnapshot};
 use crate::worker::Worker;
 use directory::Directory;
+use hedgerow_clock::Clock;
 use hedgerow_policy::observe::Event;
 use hedgerow_policy::pool::{self as policy, Admission, Outcome, Permit, WorkerId};
 use hedgerow_policy::queue::Ticket;

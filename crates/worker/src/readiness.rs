@@ -4,8 +4,8 @@
 //! one that listens before it has booted is not taken for ready. Only one that closed the pipe, or
 //! kept quiet for [`QUIET`] after its socket accepted, is judged by its socket.
 
-use crate::clock::Clock;
 use bytes::BytesMut;
+use hedgerow_clock::Clock;
 use hedgerow_policy::Moment;
 use hedgerow_wire::capabilities::Capabilities;
 use hedgerow_wire::ready::{self, Ready};

@@ -241,7 +241,7 @@ impl Remote {
     fn token(&self) -> Bytes {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (process, time) = (std::process::id(), self.keeper.clock.unix_ms());
+        let (process, time) = (std::process::id(), hedgerow_clock::unix_ms());
         let own = std::ptr::from_ref(self).addr();
         Bytes::from(format!("{time:x}-{process:x}-{own:x}-{number:x}"))
     }

@@ -3,12 +3,12 @@
 //! Invariant: a connection serves only after the server has told who it is, and after what its
 //! predecessor may still do has been dealt with.
 
-use crate::clock::Clock;
 use crate::fault::Fault;
 use crate::lane::doubt::Doubts;
 use crate::lane::stream::{Stream, Tls};
 use crate::settings::RedisSettings;
 use bytes::{Bytes, BytesMut};
+use hedgerow_clock::Clock;
 use hedgerow_wire::resp::{Limits, Protocol, Scanner, Value, decode, reply};
 use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -101,7 +101,7 @@ impl Client {
         if transaction.wrong {
             return self.error("EXECABORT Transaction discarded because of previous errors.");
         }
-        let (database, unix_ms) = (self.database, self.shared.clock.unix_ms());
+        let (database, unix_ms) = (self.database, hedgerow_clock::unix_ms());
         let now = look.now;
         self.answer(|out, protocol| {
             memory.alone(|| {
@@ -139,7 +139,7 @@ impl Client {
         }
         let keeper = self.shared.guarded.keeper().clone();
         let slices: Vec<&[u8]> = args.from(0).collect();
-        let (database, unix_ms) = (self.database, self.shared.clock.unix_ms());
+        let (database, unix_ms) = (self.database, hedgerow_clock::unix_ms());
         let mut start = None;
         self.answer(|out, protocol| {
             let asked = Asked { args: &slices, database, protocol, now: look.now, unix_ms };

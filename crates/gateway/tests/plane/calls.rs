@@ -6,7 +6,7 @@ use hedgerow_gateway::{Calls, Egress, Settings};
 use hedgerow_policy::hedge::HedgeConfig;
 use hedgerow_policy::queue::QueueConfig;
 use hedgerow_stage::upstream::Upstream;
-use hedgerow_upstream::{AllowList, Clock, Opened, PlanSettings, Settings as Named};
+use hedgerow_upstream::{AllowList, Opened, PlanSettings, Settings as Named};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn calls(plane: &Plane) -> Calls {
     let mut models = Named::new("models", [url.as_str()]).unwrap();
     let after = Some(Duration::from_millis(150));
     models.race.hedge = Some(HedgeConfig { after, after_quantile: None, ..HedgeConfig::default() });
-    let builder = hedgerow_upstream::Client::builder().clock(Clock::at(plane.clock.now()));
+    let builder = hedgerow_upstream::Client::builder().clock(plane.clock);
     let client = builder.build([models]).unwrap();
     let settings = PlanSettings {
         allow: AllowList::default(),

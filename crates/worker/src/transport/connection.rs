@@ -3,10 +3,10 @@
 //! Invariant: a connection is used for one exchange at a time, and one whose exchange did not end
 //! exactly at the end of an answer is closed, never kept.
 
-use crate::clock::Clock;
 use crate::job::Body;
 use crate::worker::Worker;
 use bytes::{Bytes, BytesMut};
+use hedgerow_clock::Clock;
 use hedgerow_policy::failure::{At, Phase};
 use hedgerow_policy::{Class, Deadline, Failure, Moment};
 use hedgerow_wire::frame;

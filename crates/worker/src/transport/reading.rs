@@ -5,7 +5,7 @@
 //! read timeout, after which it is not used again.
 
 use super::connection::timed_out;
-use crate::clock::Clock;
+use hedgerow_clock::Clock;
 use hedgerow_policy::{Deadline, Failure, Moment};
 use std::future::Future;
 use tokio::sync::oneshot;
