@@ -84,7 +84,8 @@ fn redis(config: &Config, url: &str) -> Result<RedisSettings, String> {
     Ok(redis)
 }
 
-fn guard_settings(config: &Config) -> GuardSettings {
+/// The breaker, the repair gate and the canary.
+pub(crate) fn guard_settings(config: &Config) -> GuardSettings {
     let from = &config.cache.breaker;
     GuardSettings {
         breaker: BreakerSettings {

@@ -63,8 +63,8 @@ fn settings(name: &str, endpoints: &[String], calls: &config::Calls) -> Result<S
         name: name.to_owned(),
         endpoints: parsed,
         race: race(calls),
-        budget: BudgetConfig { ratio: calls.budget.ratio, burst: calls.budget.burst },
-        demote: DemoteConfig { after: calls.demote.after, cooldown: calls.demote.cooldown },
+        budget: budget(calls),
+        demote: demote(calls),
         breaker: breaker.map_err(|error| format!("upstream.{name}.breaker: {error}"))?,
         buffer_limit: usize::try_from(calls.buffer_limit).unwrap_or(usize::MAX),
         response_buffer_limit: usize::try_from(calls.response_buffer_limit).unwrap_or(usize::MAX),
@@ -75,7 +75,18 @@ fn settings(name: &str, endpoints: &[String], calls: &config::Calls) -> Result<S
     })
 }
 
-fn race(calls: &config::Calls) -> RaceConfig {
+/// What the hedges and retries of an upstream may cost.
+pub(crate) fn budget(calls: &config::Calls) -> BudgetConfig {
+    BudgetConfig { ratio: calls.budget.ratio, burst: calls.budget.burst }
+}
+
+/// When an endpoint that had to be hedged against is passed over.
+pub(crate) fn demote(calls: &config::Calls) -> DemoteConfig {
+    DemoteConfig { after: calls.demote.after, cooldown: calls.demote.cooldown }
+}
+
+/// How the attempts of one key race.
+pub(crate) fn race(calls: &config::Calls) -> RaceConfig {
     RaceConfig {
         hedge: calls.hedge.as_ref().map(hedge),
         retry: RetryConfig {

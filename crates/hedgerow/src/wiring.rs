@@ -36,13 +36,12 @@ pub fn pool(config: &Config) -> worker::Settings {
         Source::Sockets(from.sockets.clone())
     };
     let size = if supervised { from.pool_size } else { from.sockets.len() };
-    let queue = QueueConfig { capacity: from.queue_capacity, timeout: from.queue_timeout };
     worker::Settings {
         source,
         pool: PoolConfig {
             size: u32::try_from(size).unwrap_or(u32::MAX),
             supervised,
-            queue: if from.has_queue() { queue } else { QueueConfig::NONE },
+            queue: queue(config),
             backoff: BackoffConfig {
                 base: from.restart_backoff,
                 max: from.restart_backoff_max,
@@ -59,6 +58,13 @@ pub fn pool(config: &Config) -> worker::Settings {
         answer_buffer: ANSWER_BUFFER,
         output_line_limit: OUTPUT_LINE,
     }
+}
+
+/// The queue in front of the pool.
+pub(crate) fn queue(config: &Config) -> QueueConfig {
+    let from = &config.worker;
+    let queue = QueueConfig { capacity: from.queue_capacity, timeout: from.queue_timeout };
+    if from.has_queue() { queue } else { QueueConfig::NONE }
 }
 
 /// The data plane.
