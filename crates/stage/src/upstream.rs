@@ -7,6 +7,7 @@
 //! Blocking, a thread for each connection, HTTP/1.1 by hand.
 
 mod http;
+mod model;
 pub mod routes;
 mod seen;
 

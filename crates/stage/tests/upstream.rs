@@ -87,8 +87,50 @@ fn streams_come_in_pieces_and_break_where_they_are_told() {
 }
 
 #[test]
+fn a_model_repeats_the_last_message_as_ollama_and_openai_stream_it() {
+    let upstream = Upstream::start();
+    let chat = r#"{"model":"m","messages":[{"content":"x"},{"content":"one two"}],"stream":true}"#;
+    let generate = r#"{"model":"m","prompt":"one two"}"#;
+    let ask = |target: &str, body: &str| {
+        let length = body.len();
+        let head = format!("POST {target} HTTP/1.1\r\nconnection: close\r\n");
+        let mut stream = upstream.send(&format!("{head}content-length: {length}\r\n\r\n{body}"));
+        let (mut all, mut byte) = (Vec::new(), [0]);
+        while stream.read(&mut byte).unwrap_or(0) == 1 {
+            all.push(byte[0]);
+            if all.ends_with(b"\r\n0\r\n\r\n")
+                || all.ends_with(b"}") && all.starts_with(b"HTTP/1.1 400")
+            {
+                break;
+            }
+        }
+        String::from_utf8(all).unwrap()
+    };
+    let answer = ask("/api/chat?ms=0", chat);
+    let first = answer.find("{\"done\":false,\"message\":{\"content\":\"one \"").expect("one");
+    assert!(first < answer.find("\"content\":\"two\"").expect("two"), "{answer}");
+    assert!(
+        answer.contains("\"done\":true") && answer.contains("application/x-ndjson"),
+        "{answer}"
+    );
+    let answer = ask("/api/generate?ms=0", generate);
+    assert!(answer.contains("\"response\":\"two\""), "{answer}");
+    let answer = ask("/v1/chat/completions?ms=0", chat);
+    assert!(answer.contains("\"delta\":{\"content\":\"two\"}"), "{answer}");
+    assert!(answer.contains("\"finish_reason\":\"stop\"") && answer.contains("data: [DONE]\n\n"));
+    for wrong in ["{}", "", r#"{"model":"m","messages":[{"content":"x"}]}"#] {
+        let answer = ask("/v1/chat/completions", wrong);
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    }
+}
+
+#[test]
 fn only_what_was_chosen_stalls() {
     let upstream = Upstream::start();
+    let rows = upstream.get("/model?n=1&ms=0&stall&attempt=1", "hedgerow-attempt: 2\r\n");
+    assert!(rows.contains("\"content\":\"The\""), "{rows}");
+    let rows = upstream.get("/model?n=1&ms=0&stall=20&attempt=1", "hedgerow-attempt: 1\r\n");
+    assert!(rows.contains("\"content\":\"The\""), "{rows}");
     for _ in 0..2 {
         assert!(upstream.get("/silent?every=3", "").contains("200 Scripted"));
     }

@@ -11,17 +11,20 @@
 //! | `/reset` | closes without an answer, after `ms` |
 //! | `/break` | `n` pieces (2), then closes in the middle of the body |
 //! | `/model` | a language model: `n` tokens (8), `ms` (20) apart, as `format` `ndjson` (default), `events` or `openai`; with `nonsense=K`, row K is no JSON; with `break=K`, it closes after K |
+//! | `/api/chat`, `/api/generate`, `/v1/chat/completions` | a language model as Ollama and `OpenAI` stream it: repeats the last message of the posted JSON; `ms`, `nonsense` and `break` as for `/model` |
 //! | `/echo` | the body that came |
 //! | `/-/seen` | what it has received; with `DELETE`, forgets it |
 //! | anything else | an answer: name, method, path, headers, peer port |
 //!
 //! Everywhere: `first=MS` lets so much time pass before anything else; `attempt=N` and `every=N`
 //! limit what a path does to the requests with `hedgerow-attempt: N`, and to each Nth call of that
-//! path. The others are answered at once (after `first`).
+//! path. The others are answered at once (after `first`). With `stall` (for ever) or `stall=MS` the
+//! chosen ones are silent so long, and then all do what the path says.
 
 use serde_json::json;
 
 use super::http::{Client, Gone, Request};
+use super::model;
 use super::seen::{Ended, Seen};
 
 /// Serves one request. An error means that the connection is over.
@@ -49,9 +52,9 @@ pub(super) fn serve(
     served
 }
 
-struct Script<'a> {
-    client: &'a mut Client,
-    request: &'a Request,
+pub(super) struct Script<'a> {
+    pub(super) client: &'a mut Client,
+    pub(super) request: &'a Request,
     name: &'a str,
     /// The connection ends because that was asked for.
     told: bool,
@@ -62,8 +65,15 @@ impl Script<'_> {
         self.client.wait(Some(self.request.number("first").unwrap_or(0)))?;
         let path = self.request.path.clone();
         let ms = self.request.number("ms");
+        match self.request.text("stall") {
+            Some(stall) if chosen => self.client.wait(stall.parse().ok())?,
+            None if !chosen => return self.answer(),
+            _ => {}
+        }
+        if let Some(served) = model::serve(self) {
+            return served;
+        }
         match path.as_str() {
-            _ if !chosen => self.answer(),
             "/silent" => {
                 self.client.wait(ms)?;
                 self.answer()
@@ -97,7 +107,6 @@ impl Script<'_> {
                 }
                 Err(self.reset())
             }
-            "/model" => self.model(ms.unwrap_or(20)),
             "/echo" => {
                 let kind = self.request.header("content-type");
                 let kind = if kind.is_empty() { "application/octet-stream" } else { kind };
@@ -115,7 +124,7 @@ impl Script<'_> {
         }
     }
 
-    fn count(&self, or: u64) -> u64 {
+    pub(super) fn count(&self, or: u64) -> u64 {
         self.request.number("n").unwrap_or(or)
     }
 
@@ -133,38 +142,10 @@ impl Script<'_> {
         whole(self.client, self.request, 200, &[], "application/json", body.as_bytes())
     }
 
-    fn model(&mut self, ms: u64) -> Result<(), Gone> {
-        const WORDS: [&str; 6] = ["The", " hedge", " is", " as", " green", " as ever."];
-        let format = self.request.text("format").unwrap_or("ndjson");
-        let (count, nonsense) = (self.count(8), self.request.number("nonsense"));
-        let breaks = self.request.number("break");
-        let kind = if format == "ndjson" { "application/x-ndjson" } else { "text/event-stream" };
-        self.begin(kind)?;
-        for n in 1..=count {
-            let word = WORDS[((n - 1) % WORDS.len() as u64) as usize];
-            let row = match format {
-                "openai" => json!({"choices": [{"index": 0, "delta": {"content": word}}]}),
-                _ => json!({"message": {"content": word}, "response": word, "done": false}),
-            };
-            let row = if nonsense == Some(n) { "nonsense".to_owned() } else { row.to_string() };
-            let text = match format {
-                "ndjson" => format!("{row}\n"),
-                "openai" => format!("data: {row}\n\n"),
-                _ => format!("id: {n}\nevent: token\ndata: {row}\n\n"),
-            };
-            self.piece(text.as_bytes())?;
-            if breaks == Some(n) {
-                self.client.wait(Some(ms))?;
-                return Err(self.reset());
-            }
-            self.client.wait(Some(ms))?;
-        }
-        match format {
-            "ndjson" => self.piece(b"{\"message\":{\"content\":\"\"},\"done\":true}\n")?,
-            "openai" => self.piece(b"data: [DONE]\n\n")?,
-            _ => {}
-        }
-        self.end()
+    /// A 400 that says why.
+    pub(super) fn refuse(&mut self, why: &serde_json::Value) -> Result<(), Gone> {
+        let body = why.to_string();
+        whole(self.client, self.request, 400, &[], "application/json", body.as_bytes())
     }
 
     fn pieces(
@@ -182,25 +163,25 @@ impl Script<'_> {
         self.end()
     }
 
-    fn begin(&mut self, kind: &str) -> Result<(), Gone> {
+    pub(super) fn begin(&mut self, kind: &str) -> Result<(), Gone> {
         let head = format!(
             "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n"
         );
         self.client.write(head.as_bytes())
     }
 
-    fn piece(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+    pub(super) fn piece(&mut self, bytes: &[u8]) -> Result<(), Gone> {
         let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
         chunk.extend_from_slice(bytes);
         chunk.extend_from_slice(b"\r\n");
         self.client.write(&chunk)
     }
 
-    fn end(&mut self) -> Result<(), Gone> {
+    pub(super) fn end(&mut self) -> Result<(), Gone> {
         self.client.write(b"0\r\n\r\n")
     }
 
-    fn reset(&mut self) -> Gone {
+    pub(super) fn reset(&mut self) -> Gone {
         self.told = true;
         self.client.reset()
     }

@@ -1,0 +1,11 @@
+//! Calls out through the real binary, against a scripted upstream: what an application developer
+//! gets from plans, batches and the egress port. A number in a test's name is a case's.
+
+#[allow(dead_code, reason = "the fixture of the black-box tests; not all of it is needed here")]
+#[path = "../black_box/server.rs"]
+mod server;
+
+// A scripted upstream and the configuration that names it.
+mod models;
+// The plans that PHP applications build, on real php-cli.
+mod php_plans;
