@@ -5,6 +5,8 @@
 #[path = "../black_box/server.rs"]
 mod server;
 
+// Real HTTP clients over the egress port: the programs of docs/upstream.md.
+mod clients;
 // A scripted upstream and the configuration that names it.
 mod models;
 // The plans that PHP applications build, on real php-cli.

@@ -2,7 +2,7 @@
 
 use crate::server::Server;
 use hedgerow_stage::upstream::Upstream;
-use hedgerow_testkit::http::{Client, Response};
+use hedgerow_testkit::http::Client;
 use hedgerow_testkit::scratch::Scratch;
 use hedgerow_testkit::until::until;
 use serde_json::Value;
@@ -56,21 +56,12 @@ impl Models {
 }
 
 /// Where the server's egress port listens.
-#[allow(dead_code)]
 pub(crate) fn egress(server: &Server) -> SocketAddr {
     until("the address of the egress port", || {
         let said = server.stderr();
         let (_, rest) = said.split_once("egress on http://")?;
         rest.lines().next()?.parse().ok()
     })
-}
-
-/// One GET through the egress port.
-#[allow(dead_code)]
-pub(crate) fn through(server: &Server, target: &str) -> Response {
-    let mut client = Client::connect(egress(server));
-    client.get(target);
-    client.response()
 }
 
 /// A server on this PHP application (the file behind `<?php`).
