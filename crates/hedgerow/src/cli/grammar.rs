@@ -72,7 +72,6 @@ pub(super) fn grammar(arguments: &[OsString]) -> Clap {
         .subcommand(
             Clap::new("docs")
                 .about("Print a page made from the program")
-                .hide(true)
                 .arg(Arg::new("page").required(true).value_parser(["configuration", "keys"])),
         )
         .subcommand(Clap::new("version").about("Print the version"))

@@ -1,12 +1,17 @@
 //! What is accepted and yet useless or risky. Warnings; with `--strict` they count as errors.
+//!
+//! Where two settings cannot work together, the advice carries the number that shows it.
+
+mod cache;
+mod calls;
 
 use super::field::Set;
-use super::file::calls::Calls;
 use super::file::{Document, Worker};
 use super::model::{Config, RouteTarget};
 use super::report::{Place, Problem, Severity};
 use super::resolve::blame;
 use super::value::QueueMillis;
+use std::time::Duration;
 
 /// Keys that are read and checked but do nothing yet, with everything below them. Whoever builds
 /// one removes its line.
@@ -21,6 +26,14 @@ const LARGEST_BODY_IN_A_FRAME: u64 = (16 << 20) / 4 * 3 - (64 << 10);
 /// Whether this key does something in this version.
 pub(super) fn in_effect(path: &str) -> bool {
     !NOT_IN_EFFECT.iter().any(|above| path == *above || super::keys::is_below(path, above))
+}
+
+/// A time as people say it.
+fn shown(time: Duration) -> String {
+    match time.as_millis() {
+        ms if ms >= 1000 && ms % 1000 == 0 => format!("{} s", ms / 1000),
+        ms => format!("{ms} ms"),
+    }
 }
 
 /// Collects the warnings.
@@ -52,6 +65,7 @@ impl Linter<'_> {
             self.calls(&format!("upstream.{name}"), &sub.inner.calls.0);
         }
         self.calls("plan", &self.document.plan.inner.calls.0);
+        self.cache(changed);
     }
 
     fn not_in_effect(&mut self, changed: &[(String, Place)]) {
@@ -94,6 +108,16 @@ impl Linter<'_> {
                 "a request could end before a worker was reached",
             );
         }
+        let drain = &server.drain_ms;
+        if drain.value.0 < request.value.0 {
+            let advice = format!(
+                "a request may take {}; a stop ends it after {}",
+                shown(request.value.0),
+                shown(drain.value.0)
+            );
+            let message = "`server.drain_ms` is shorter than `server.request_timeout_ms`";
+            self.warn(&blame([&drain.place, &request.place]), message, advice);
+        }
         let start = &worker.start_timeout_ms;
         if start.value.0.as_millis() < 100 {
             let advice = "few programs start within 100 ms: every start could fail";
@@ -120,7 +144,28 @@ impl Linter<'_> {
                 "`worker.queue_timeout_ms` is longer than `server.request_timeout_ms`",
                 "the request's own limit always ends the wait first",
             ),
+            (true, true) => self.queue_is_served(&capacity.place, timeout.value.0),
             _ => {}
+        }
+    }
+
+    /// The last place of a full queue is reached in time only by requests that are short enough.
+    fn queue_is_served(&mut self, place: &Place, timeout: Duration) {
+        /// Less than this no application takes.
+        const SHORTEST: Duration = Duration::from_millis(2);
+        let worker = &self.config.worker;
+        let size = if worker.sockets.is_empty() { worker.pool_size } else { worker.sockets.len() };
+        let (size, places) = (size.max(1) as f64, worker.queue_capacity as f64);
+        let mean = timeout.mul_f64(size / places);
+        if mean < SHORTEST {
+            let message = "`worker.queue_capacity` is more than the pool serves in time";
+            let advice = format!(
+                "{size} workers reach place {places} within {} only if a request takes {:.2} ms; \
+                 the rest wait in vain",
+                shown(timeout),
+                mean.as_secs_f64() * 1e3
+            );
+            self.warn(place, message, advice);
         }
     }
 
@@ -199,29 +244,6 @@ impl Linter<'_> {
                 let advice = "the first match wins: move it up, or remove it";
                 self.warn(&sub.place, "an earlier route takes everything of this one", advice);
             }
-        }
-    }
-
-    fn calls(&mut self, path: &str, calls: &Calls) {
-        let Some(sub) = &calls.hedge else { return };
-        let (hedge, total) = (&sub.inner, &calls.total_timeout_ms);
-        if let Some(after) = &hedge.after_ms
-            && !total.value.0.is_zero()
-            && after.value.0 >= total.value.0
-        {
-            let message = format!("`{path}.hedge.after_ms` is not below `{path}.total_timeout_ms`");
-            let advice = "the call is over before a twin could start: this hedge never fires";
-            self.warn(&after.place, message, advice);
-        }
-        let budget = &calls.budget.inner;
-        if budget.ratio.value.0 == 0.0 && budget.burst.value.0 == 0 {
-            let message = format!("`{path}.budget` is empty");
-            self.warn(&budget.ratio.place, message, "this hedge never fires");
-        }
-        if hedge.non_idempotent.value {
-            let message = format!("`{path}.hedge.non_idempotent` is true");
-            let advice = "requests that change something may be carried out twice";
-            self.warn(&hedge.non_idempotent.place, message, advice);
         }
     }
 }

@@ -83,6 +83,9 @@ pub(super) fn overrides(
                 }
             };
             wrong(place, format!("unknown variable {name}"), advice);
+        } else if let Some(near) = slip_of(&flag) {
+            let advice = format!("did you mean {}?", variable_of(&near).replace('*', "NAME"));
+            wrong(place, format!("unknown variable {name}"), advice);
         }
     }
     for (name, text) in &sources.flags {
@@ -104,6 +107,16 @@ pub(crate) fn suggestion(flag: &str) -> String {
         Some(known) => format!("did you mean --{}?", known.replace('*', "NAME")),
         None => "`hedgerow docs keys` lists every key".into(),
     }
+}
+
+/// The flag that two wrong letters, at most, make of this one: then even the section was mistyped.
+fn slip_of(flag: &str) -> Option<String> {
+    let known = settable().map(|(path, ..)| flag_of(path));
+    known
+        .map(|known| (strsim::levenshtein(flag, &known), known))
+        .filter(|n| n.0 <= 2)
+        .min()
+        .map(|n| n.1)
 }
 
 fn is_of_a_section(flag: &str) -> bool {

@@ -129,8 +129,14 @@ impl Resolver<'_> {
                 let egress = document.egress.inner.listen.value.0.is_some();
                 let other = runs("cache.resp.listen", cache) || runs("egress.listen", egress);
                 if !refused && !other {
+                    let message = match &self.sources.file {
+                        Some(_) => "nothing to run",
+                        None => {
+                            "nothing to run: no file was named, and there is no hedgerow.toml here"
+                        }
+                    };
                     let advice = "set worker.command, php.app or worker.sockets";
-                    self.error(&Place::Default, "nothing to run", advice);
+                    self.error(&Place::Default, message, advice);
                 }
             }
             [_] => {}
