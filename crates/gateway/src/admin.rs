@@ -4,17 +4,23 @@
 //! data plane does can keep an operator out: own socket, own connections, own bounds. A web page
 //! elsewhere cannot use a browser to get in (`admin/guard.rs`).
 
+mod assets;
 mod cache;
 mod control;
 mod crowd;
+mod frame;
 mod guard;
 mod routes;
 mod shapes;
 #[cfg(test)]
 mod tests;
 mod usage;
+mod watch;
+#[cfg(test)]
+mod watched;
 
 pub use control::{Control, Plane, Workers};
+pub(crate) use watch::Watched;
 
 use crate::record::Recorder;
 use crowd::{Crowd, Place};
@@ -22,12 +28,13 @@ use hedgerow_clock::Clock;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::watch as signal;
 use tokio::task::JoinSet;
 
 /// How long a request head may take, and how long a connection may be idle.
@@ -108,14 +115,16 @@ pub(crate) struct State {
     pub(crate) recorder: Recorder,
     pub(crate) control: Arc<dyn Control>,
     pub(crate) clock: Clock,
+    pub(crate) watch: watch::Watch,
 }
 
 /// A running admin listener. Dropping it ends it at once.
 #[derive(Debug)]
 pub struct Admin {
     addr: SocketAddr,
-    stop: watch::Sender<bool>,
+    stop: signal::Sender<bool>,
     task: tokio::task::JoinHandle<()>,
+    sampling: tokio::task::JoinHandle<()>,
 }
 
 impl Admin {
@@ -136,10 +145,12 @@ impl Admin {
         }
         let (listener, addr) =
             bind(asked).map_err(|source| StartError::Listen { addr: asked, source })?;
-        let (stop, stopping) = watch::channel(false);
-        let state = Arc::new(State { settings, recorder, control, clock });
+        let (stop, stopping) = signal::channel(false);
+        let watch = watch::Watch::new();
+        let state = Arc::new(State { settings, recorder, control, clock, watch });
+        let sampling = tokio::spawn(watch::sample(Arc::clone(&state)));
         let task = tokio::spawn(accept(listener, state, stopping));
-        Ok(Admin { addr, stop, task })
+        Ok(Admin { addr, stop, task, sampling })
     }
 
     /// Where it listens.
@@ -154,12 +165,14 @@ impl Admin {
         let _ = self.stop.send(true);
         // An error means that the task is gone already.
         let _ = (&mut self.task).await;
+        self.sampling.abort();
     }
 }
 
 impl Drop for Admin {
     fn drop(&mut self) {
         self.task.abort();
+        self.sampling.abort();
     }
 }
 
@@ -170,7 +183,7 @@ fn bind(addr: SocketAddr) -> std::io::Result<(TcpListener, SocketAddr)> {
     Ok((TcpListener::from_std(listener)?, addr))
 }
 
-async fn accept(listener: TcpListener, state: Arc<State>, mut stopping: watch::Receiver<bool>) {
+async fn accept(listener: TcpListener, state: Arc<State>, mut stopping: signal::Receiver<bool>) {
     let mut connections = JoinSet::new();
     let most = state.settings.max_connections.max(1);
     let mut crowd = Crowd::default();
@@ -206,13 +219,13 @@ async fn serve(
     stream: TcpStream,
     state: Arc<State>,
     place: Arc<Place>,
-    mut stopping: watch::Receiver<bool>,
+    mut stopping: signal::Receiver<bool>,
 ) {
     let clock = state.clock;
-    let service = service_fn(move |request| {
-        let state = Arc::clone(&state);
+    let service = service_fn(|request| {
+        let (state, place) = (Arc::clone(&state), Arc::clone(&place));
         place.asked(state.clock.now());
-        async move { Ok::<_, std::convert::Infallible>(routes::answer(&state, &request).await) }
+        async move { Ok::<_, Infallible>(routes::answer(&state, &request, &place).await) }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(32 << 10);
@@ -220,6 +233,7 @@ async fn serve(
     tokio::select! {
         // What broke on an admin connection is the business of who connected.
         _ = connection.as_mut() => return,
+        () = place.given_up() => return,
         _ = stopping.wait_for(|stop| *stop) => {}
         () = clock.sleep_until(clock.now() + LIFE) => {}
     }

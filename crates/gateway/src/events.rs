@@ -6,6 +6,7 @@
 
 mod cache;
 mod calls;
+mod notable;
 mod pool;
 
 pub(crate) use pool::Processes;
@@ -132,6 +133,7 @@ pub(crate) fn server_stopped(inner: &Inner, reason: &str) {
 
 /// Somebody did something through the admin listener.
 pub(crate) fn admin_action(inner: &Inner, action: &str, target: &str) {
+    notable::action(inner, action, target);
     write(inner, "admin.action", |line| {
         line.str("action", action);
         line.str("target", target);
@@ -148,6 +150,7 @@ pub(crate) fn dropped(out: &mut Vec<u8>, count: u64) {
 impl Observer for Recorder {
     fn on(&self, event: &Event<'_>) {
         self.inner.metrics.pool(event);
+        notable::keep(&self.inner, event);
         pool::record(&self.inner, event);
     }
 }

@@ -5,6 +5,7 @@
 use crate::live::{Entry, Place};
 use crate::record::{Inner, Outcome};
 use crate::{access, events, wall};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The status that lines and counters show for a client that went away; it is never sent.
 pub(crate) const CLIENT_CLOSED: u16 = 499;
@@ -15,6 +16,7 @@ pub(crate) fn finish(inner: &Inner, entry: &Entry, place: Option<Place>, outcome
     let took = inner.clock.now().since(entry.received);
     let failure = outcome.failure.as_ref();
     inner.metrics.request(&entry.method, outcome.status, failure, outcome.stream, took);
+    inner.metrics.bytes(entry.bytes_in.load(Relaxed), entry.bytes_out.load(Relaxed));
     if inner.access.is_none() && inner.events.is_none() {
         return;
     }

@@ -19,6 +19,7 @@ mod events;
 mod failure;
 mod finish;
 mod head;
+mod history;
 mod ids;
 mod line;
 mod listener;

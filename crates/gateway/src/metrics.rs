@@ -7,14 +7,16 @@
 
 mod cache;
 mod grid;
-mod histogram;
+pub(crate) mod histogram;
 pub(crate) mod page;
+pub(crate) mod reading;
 mod upstreams;
+mod watching;
 
 use upstreams::breaker_states;
 
 use grid::Grid;
-use hedgerow_policy::observe::Event;
+use hedgerow_policy::observe::{CallEvent, Event};
 use hedgerow_policy::{Class, Failure};
 use histogram::Histogram;
 use std::collections::BTreeMap;
@@ -90,6 +92,9 @@ pub(crate) struct Metrics {
     output_dropped: AtomicU64,
     reloads: Tally,
     admin_actions: Tally,
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+    settled: Mutex<BTreeMap<String, Histogram>>,
 }
 
 /// The totals of `/admin/stats`.
@@ -131,6 +136,9 @@ impl Metrics {
             output_dropped: AtomicU64::new(0),
             reloads: Tally::of(["done", "abandoned"]),
             admin_actions: Tally::of([]),
+            bytes_in: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
+            settled: Mutex::default(),
         }
     }
 
@@ -147,6 +155,21 @@ impl Metrics {
         self.durations.observe(took);
         if let Some(kind) = stream {
             self.streams.step(kind);
+        }
+    }
+
+    /// Bytes of bodies that an ended request has sent and was sent.
+    pub(crate) fn bytes(&self, read: u64, written: u64) {
+        self.bytes_in.fetch_add(read, Relaxed);
+        self.bytes_out.fetch_add(written, Relaxed);
+    }
+
+    /// A call to an upstream was settled. Upstreams are named in the configuration, so there are few.
+    fn settled(&self, upstream: &str, took: Duration) {
+        let mut settled = self.settled_calls();
+        match settled.get(upstream) {
+            Some(durations) => durations.observe(took),
+            None => settled.entry(upstream.to_owned()).or_insert_with(Histogram::new).observe(took),
         }
     }
 
@@ -199,6 +222,9 @@ impl Metrics {
             Event::BreakerTransition { name, transition } => {
                 self.transitions.step(name, transition.from.name(), transition.to.name());
             }
+            Event::Call { upstream, event: CallEvent::KeySettled { duration, .. }, .. } => {
+                self.settled(upstream, duration);
+            }
             Event::LateAnswer { .. } => _ = self.late_answers.fetch_add(1, Relaxed),
             Event::WorkerOutput { stderr, .. } => {
                 self.output_lines.step(if stderr { "stderr" } else { "stdout" });
@@ -207,6 +233,11 @@ impl Metrics {
             Event::ReloadAbandoned { .. } => self.reloads.step("abandoned"),
             _ => {}
         }
+    }
+
+    /// How long the calls of each upstream took that were settled.
+    fn settled_calls(&self) -> MutexGuard<'_, BTreeMap<String, Histogram>> {
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[cfg(test)]

@@ -7,6 +7,7 @@
 
 use crate::events::{self, Processes};
 use crate::finish;
+use crate::history::History;
 use crate::live::{Entry, Live, Place};
 use crate::metrics::Metrics;
 use crate::sink::{self, Sink};
@@ -116,6 +117,7 @@ pub(crate) struct Inner {
     pub(crate) clock: Clock,
     pub(crate) live: Live,
     pub(crate) metrics: Metrics,
+    pub(crate) history: History,
     pub(crate) access: Option<Sink>,
     pub(crate) events: Option<Sink>,
     pub(crate) processes: Processes,
@@ -159,6 +161,7 @@ impl Recorder {
         let inner = Inner {
             live: Live::new(settings.live_limit),
             metrics: Metrics::new(),
+            history: History::new(),
             processes: Processes::default(),
             started: wall::now(),
             settings,

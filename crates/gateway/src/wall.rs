@@ -22,6 +22,11 @@ impl Stamp {
         self.0 / 1_000
     }
 
+    /// Milliseconds since 1970.
+    pub(crate) const fn unix_millis(self) -> u64 {
+        self.0
+    }
+
     /// Milliseconds since 1970, so much later.
     pub(crate) fn unix_millis_after(self, later: Duration) -> u64 {
         self.0.saturating_add(u64::try_from(later.as_millis()).unwrap_or(u64::MAX))

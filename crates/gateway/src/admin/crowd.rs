@@ -7,18 +7,32 @@ use hedgerow_policy::Moment;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 /// How long after its request a connection keeps its place whoever waits.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// The place of one connection: when its last complete request came.
+/// The place of one connection: when its last complete request came, or it last took a frame of a
+/// stream, and whether it is given up.
 #[derive(Debug, Default)]
-pub(super) struct Place(AtomicU64);
+pub(super) struct Place {
+    asked: AtomicU64,
+    given_up: Notify,
+}
 
 impl Place {
     pub(super) fn asked(&self, now: Moment) {
-        self.0.store(now.as_nanos().max(1), Relaxed);
+        self.asked.store(now.as_nanos().max(1), Relaxed);
+    }
+
+    /// Its reader takes nothing: the connection is to be closed.
+    pub(super) fn give_up(&self) {
+        self.given_up.notify_one();
+    }
+
+    pub(super) async fn given_up(&self) {
+        self.given_up.notified().await;
     }
 }
 
@@ -34,8 +48,9 @@ impl Crowd {
 
     fn quietest(&self, now: Moment) -> Option<usize> {
         let places = self.0.iter().enumerate().filter(|(_, (_, task))| !task.is_finished());
-        let (index, last) =
-            places.map(|(index, (place, _))| (index, place.0.load(Relaxed))).min_by_key(|p| p.1)?;
+        let (index, last) = places
+            .map(|(index, (place, _))| (index, place.asked.load(Relaxed)))
+            .min_by_key(|p| p.1)?;
         (last == 0 || now >= Moment::from_nanos(last) + QUIET).then_some(index)
     }
 

@@ -3,7 +3,9 @@
 //! Invariant: first whether the request may come from there, then whether it shows the token, and
 //! only then whether there is such a path: who is not let in learns nothing about what is here.
 
-use super::{State, cache, guard, shapes, usage};
+use super::crowd::Place;
+use super::watch::Frames;
+use super::{State, assets, cache, frame, guard, shapes, usage, watch};
 use crate::metrics::page::{Form, page};
 use bytes::Bytes;
 use http::header::{
@@ -11,11 +13,14 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use serde::Serialize;
+use std::sync::Arc;
 
-pub(super) type Answer = Response<Full<Bytes>>;
+/// Either a body that is there, or one that comes second by second.
+pub(super) type Answer = Response<Either<Full<Bytes>, Frames>>;
 
+const SSE: &str = "text/event-stream; charset=utf-8";
 const JSON: &str = "application/json; charset=utf-8";
 /// Requests shown where no limit is asked for, and the most that can be asked for.
 const REQUESTS: (usize, usize) = (1_000, 10_000);
@@ -25,7 +30,7 @@ const SESSIONS: (usize, usize) = (100, 1_000);
 /// What a path leads to.
 #[derive(Clone, Copy)]
 enum Target<'p> {
-    Index,
+    Asset(&'static assets::Asset),
     Health,
     Ready,
     Metrics,
@@ -34,6 +39,8 @@ enum Target<'p> {
     Workers,
     Stats,
     Requests,
+    History,
+    Stream,
     Breakers,
     Usage,
     Cache,
@@ -46,7 +53,6 @@ enum Target<'p> {
 impl Target<'_> {
     fn of(path: &str) -> Option<Target<'_>> {
         Some(match path {
-            "/" => Target::Index,
             "/health" => Target::Health,
             "/ready" => Target::Ready,
             "/metrics" => Target::Metrics,
@@ -55,12 +61,15 @@ impl Target<'_> {
             "/admin/workers" => Target::Workers,
             "/admin/stats" => Target::Stats,
             "/admin/requests" => Target::Requests,
+            "/admin/history" => Target::History,
+            "/admin/stream" => Target::Stream,
             "/admin/breakers" => Target::Breakers,
             "/admin/cache" => Target::Cache,
             "/admin/usage" => Target::Usage,
             "/admin/cache/resume" => Target::CacheResume,
             "/admin/workers/restart" => Target::Restart,
             "/admin/workers/restart/all" => Target::RestartAll,
+            _ if !path.starts_with("/admin/") => Target::Asset(assets::at(path)?),
             _ => {
                 let trace = path.strip_prefix("/admin/requests/")?.strip_suffix("/cancel")?;
                 (!trace.is_empty() && !trace.contains('/')).then_some(Target::Cancel(trace))?
@@ -77,9 +86,15 @@ impl Target<'_> {
 }
 
 /// Answers one request.
-pub(super) async fn answer<B>(state: &State, request: &Request<B>) -> Answer {
+pub(super) async fn answer<B>(
+    state: &Arc<State>,
+    request: &Request<B>,
+    place: &Arc<Place>,
+) -> Answer {
     let target = Target::of(request.uri().path());
-    let open = matches!(target, Some(Target::Health));
+    // The page has to be there before somebody can type the token into it; it says nothing of this
+    // gateway, and is the same everywhere.
+    let open = matches!(target, Some(Target::Health | Target::Asset(_)));
     if !guard::origin(&state.settings, request) {
         return error(StatusCode::FORBIDDEN, "forbidden");
     }
@@ -102,16 +117,19 @@ pub(super) async fn answer<B>(state: &State, request: &Request<B>) -> Answer {
         refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
         return refused;
     }
-    found(state, target, request).await
+    found(state, target, request, place).await
 }
 
-async fn found<B>(state: &State, target: Target<'_>, request: &Request<B>) -> Answer {
+async fn found<B>(
+    state: &Arc<State>,
+    target: Target<'_>,
+    request: &Request<B>,
+    place: &Arc<Place>,
+) -> Answer {
     let inner = &state.recorder.inner;
     let query = |name| parameter(request.uri().query().unwrap_or(""), name);
     match target {
-        Target::Index => {
-            reply(StatusCode::OK, "text/html; charset=utf-8", include_str!("index.html").into())
-        }
+        Target::Asset(asset) => asset.answer(request.headers()),
         Target::Health => reply(StatusCode::OK, "text/plain; charset=utf-8", "OK\n".into()),
         Target::Ready => {
             #[derive(Serialize)]
@@ -128,7 +146,8 @@ async fn found<B>(state: &State, target: Target<'_>, request: &Request<B>) -> An
             let form = if newer { Form::OpenMetrics } else { Form::Prometheus };
             let cache = state.control.cache().map(|cache| cache.snapshot());
             let calls = state.control.calls().map(|calls| calls.current().client().view());
-            let page = page(inner, state.control.pool(), cache, calls.unwrap_or_default(), form);
+            let (pool, calls) = (state.control.pool(), calls.unwrap_or_default());
+            let page = page(inner, pool, cache, calls, state.watch.numbers(), form);
             reply(StatusCode::OK, form.content_type(), page.into())
         }
         Target::Runtime => json(StatusCode::OK, &shapes::runtime(state)),
@@ -140,6 +159,14 @@ async fn found<B>(state: &State, target: Target<'_>, request: &Request<B>) -> An
             let shown = shapes::Requests::of(&entries, total, state.clock.now());
             json(StatusCode::OK, &shown)
         }
+        Target::History => frame::history(state, query("after").and_then(|text| text.parse().ok())),
+        Target::Stream if request.method() == Method::HEAD => {
+            reply(StatusCode::OK, SSE, Bytes::new())
+        }
+        Target::Stream => match watch::open(state, Arc::clone(place)) {
+            Some(frames) => with_headers(StatusCode::OK, SSE, Either::Right(frames)),
+            None => error(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
+        },
         Target::Upstreams => {
             let limit = bounded(query("limit"), SESSIONS);
             let offset = query("offset").and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -160,7 +187,7 @@ async fn found<B>(state: &State, target: Target<'_>, request: &Request<B>) -> An
             usage::add_breakers(state, &mut breakers);
             json(StatusCode::OK, &breakers)
         }
-        Target::Usage => json(StatusCode::OK, &usage::of(state)),
+        Target::Usage => json(StatusCode::OK, &usage::of(state, usize::MAX)),
         Target::Cache => match state.control.cache() {
             Some(cache) => json(StatusCode::OK, &cache::Cache::of(cache.snapshot())),
             None => not_found(),
@@ -255,8 +282,16 @@ pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Answer {
     }
 }
 
-fn reply(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {
-    let mut answer = Response::new(Full::new(body));
+pub(super) fn reply(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {
+    with_headers(status, content_type, Either::Left(Full::new(body)))
+}
+
+fn with_headers(
+    status: StatusCode,
+    content_type: &'static str,
+    body: Either<Full<Bytes>, Frames>,
+) -> Answer {
+    let mut answer = Response::new(body);
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     for (name, value) in [
@@ -265,7 +300,7 @@ fn reply(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer 
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (X_FRAME_OPTIONS, "DENY"),
         (REFERRER_POLICY, "no-referrer"),
-        (CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'"),
+        (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }

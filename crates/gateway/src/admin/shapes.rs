@@ -11,6 +11,7 @@ use hedgerow_policy::Moment;
 use hedgerow_policy::pool::SlotPhase;
 use hedgerow_worker::snapshot::{Snapshot, WorkerSnapshot};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub(super) struct Stats {
 }
 
 impl Stats {
-    fn of(state: &State) -> Stats {
+    pub(super) fn of(state: &State) -> Stats {
         let totals: Totals = state.recorder.inner.metrics.totals();
         let (plans, plan_errors) = state.control.calls().map_or((0, 0), |calls| calls.plans());
         Stats {
@@ -87,6 +88,13 @@ pub(super) struct Workers {
     workers: Vec<Worker>,
 }
 
+impl Workers {
+    /// The workers alone.
+    pub(super) fn into_list(self) -> Vec<Worker> {
+        self.workers
+    }
+}
+
 /// One of them.
 #[derive(Serialize)]
 pub(super) struct Worker {
@@ -110,17 +118,17 @@ pub(super) struct Worker {
 #[derive(Serialize)]
 pub(super) struct Requests<'e> {
     /// In flight, shown or not.
-    total: usize,
-    requests: Vec<Request<'e>>,
+    pub(super) total: usize,
+    pub(super) requests: Vec<Request<'e>>,
 }
 
 /// One of them.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub(super) struct Request<'e> {
     trace_id: &'e str,
     request_id: &'e str,
     method: &'e str,
-    path: &'e str,
+    path: Cow<'e, str>,
     phase: &'static str,
     age_ms: u64,
     phase_ms: u64,
@@ -180,6 +188,12 @@ pub(super) fn workers(pool: Option<&Snapshot>) -> Workers {
     }
 }
 
+impl Worker {
+    pub(super) fn id(&self) -> u32 {
+        self.id
+    }
+}
+
 impl From<&WorkerSnapshot> for Worker {
     fn from(worker: &WorkerSnapshot) -> Worker {
         let up = matches!(worker.phase, SlotPhase::Idle | SlotPhase::Busy);
@@ -210,13 +224,13 @@ impl<'e> Requests<'e> {
 }
 
 impl<'e> Request<'e> {
-    fn of(entry: &'e Entry, now: Moment) -> Request<'e> {
+    pub(super) fn of(entry: &'e Entry, now: Moment) -> Request<'e> {
         let (stage, since) = entry.stage();
         Request {
             trace_id: &entry.trace_id,
             request_id: &entry.request_id,
             method: entry.method.as_str(),
-            path: &entry.path,
+            path: Cow::Borrowed(&entry.path),
             phase: stage.name(),
             age_ms: whole_millis(now.since(entry.received)),
             phase_ms: whole_millis(now.since(since)),
@@ -229,11 +243,22 @@ impl<'e> Request<'e> {
     }
 }
 
+impl Request<'_> {
+    /// The same with at most so many characters of the path.
+    pub(super) fn cut(mut self, most: usize) -> Self {
+        if let Some((end, _)) = self.path.char_indices().nth(most) {
+            let cut = format!("{}…", self.path.get(..end).unwrap_or(""));
+            self.path = Cow::Owned(cut);
+        }
+        self
+    }
+}
+
 fn uptime(state: &State) -> u64 {
     state.clock.now().since(Moment::START).as_secs()
 }
 
-fn whole_millis(duration: Duration) -> u64 {
+pub(super) fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// Two workers, one of which backs off; remembers what was asked of it.
 #[derive(Clone, Default)]
-struct Fake {
+pub(super) struct Fake {
     restarted: Arc<Mutex<Vec<u32>>>,
     ready: Arc<Mutex<bool>>,
 }
@@ -59,15 +59,15 @@ impl control::Workers for Fake {
     }
 }
 
-struct Site {
-    admin: Admin,
+pub(super) struct Site {
+    pub(super) admin: Admin,
     plane: Plane<Fake>,
     pool: Fake,
-    recorder: Recorder,
+    pub(super) recorder: Recorder,
     events: Kept,
 }
 
-fn site(change: impl FnOnce(&mut Settings)) -> Site {
+pub(super) fn site(change: impl FnOnce(&mut Settings)) -> Site {
     let (recorder, _, events) = recorder(crate::record::Settings::default());
     let pool = Fake::default();
     let plane = Plane::new(Some(pool.clone()));
@@ -80,21 +80,21 @@ fn site(change: impl FnOnce(&mut Settings)) -> Site {
     Site { admin, plane, pool, recorder, events }
 }
 
-struct Reply {
-    status: u16,
-    head: String,
-    body: String,
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) head: String,
+    pub(super) body: String,
 }
 
 impl Reply {
-    fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 }
 
 impl Site {
     /// Sends one request over a connection of its own. `lines` go into its head.
-    async fn ask(&self, request: &str, lines: &[&str]) -> Reply {
+    pub(super) async fn ask(&self, request: &str, lines: &[&str]) -> Reply {
         let addr = self.admin.local_addr();
         let host = if lines.iter().any(|line| line.starts_with("host:")) {
             String::new()
@@ -250,9 +250,13 @@ async fn workers_are_restarted() {
 async fn who_is_not_let_in_learns_nothing() {
     let site = site(|settings| settings.token = Some("s3cret".to_owned()));
     assert_eq!(site.ask("GET /health", &[]).await.status, 200);
-    for request in
-        ["GET /ready", "GET /metrics", "GET /", "GET /nothing", "POST /admin/workers/restart/all"]
-    {
+    for request in [
+        "GET /ready",
+        "GET /admin/history",
+        "GET /admin/stream",
+        "GET /nothing",
+        "POST /admin/workers/restart/all",
+    ] {
         for lines in [&[][..], &["x-vhttpd-admin-token: wrong"], &["authorization: Bearer wrong"]] {
             let reply = site.ask(request, lines).await;
             assert_eq!((reply.status, reply.body.as_str()), (403, "{\"error\":\"forbidden\"}\n"));
@@ -285,8 +289,6 @@ async fn wrong_methods_and_paths() {
     }
     let head = site.ask("HEAD /health", &[]).await;
     assert_eq!((head.status, head.body.as_str()), (200, ""));
-    let index = site.ask("GET /", &[]).await;
-    assert!(index.body.contains("/admin/workers/restart/all"));
 }
 
 #[tokio::test]
@@ -312,6 +314,8 @@ async fn metrics_in_both_forms() {
         "hedgerow_worker_output_dropped_total 0",
         "hedgerow_connections 0",
         "hedgerow_worker_resident_memory_bytes 33554432",
+        "hedgerow_history_rows_limit 900",
+        "hedgerow_dashboard_streams 0",
     ] {
         assert!(page.body.lines().any(|shown| shown == line), "{line} is missing:\n{}", page.body);
     }

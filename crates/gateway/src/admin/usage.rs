@@ -49,8 +49,8 @@ pub(super) fn active(state: &State) -> usize {
     state.control.calls().map_or(0, |calls| calls.current().sessions().active())
 }
 
-/// `/admin/usage`: the sums of each upstream, and the newest keys.
-pub(super) fn of(state: &State) -> Value {
+/// `/admin/usage`: the sums of each upstream, and the newest keys, at most so many.
+pub(super) fn of(state: &State, keys: usize) -> Value {
     let Some(calls) = state.control.calls() else {
         return json!({"upstreams": {}, "recent": []});
     };
@@ -61,8 +61,13 @@ pub(super) fn of(state: &State) -> Value {
         let totals = client.ledger().totals(&view.name);
         upstreams.insert(view.name.clone(), sums(&view, totals.cost, totals.cost_unknown));
     }
-    let recent: Vec<Value> =
-        client.ledger().recent().iter().map(hedgerow_upstream::KeyEntry::to_json).collect();
+    let recent: Vec<Value> = client
+        .ledger()
+        .recent()
+        .iter()
+        .take(keys)
+        .map(hedgerow_upstream::KeyEntry::to_json)
+        .collect();
     json!({"upstreams": upstreams, "recent": recent})
 }
 

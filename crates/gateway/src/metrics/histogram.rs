@@ -56,6 +56,11 @@ impl Histogram {
         self.sum.fetch_add(micros, Relaxed);
     }
 
+    /// How many fell into each bucket.
+    pub(crate) fn counts(&self) -> Vec<u64> {
+        self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect()
+    }
+
     #[allow(clippy::cast_precision_loss, reason = "microseconds fit an f64 for 285 years")]
     pub(crate) fn read(&self) -> Reading {
         let bounds = BOUNDS.iter().map(|&bound| bound as f64 / 1e6).chain([f64::INFINITY]);
@@ -67,6 +72,30 @@ impl Histogram {
             buckets,
         }
     }
+}
+
+/// A quantile of what the buckets counted, in milliseconds, as if each bucket were filled evenly.
+/// Past the last bound it is that bound; zero where nothing was counted.
+#[allow(clippy::cast_precision_loss, reason = "counts of a second")]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "five minutes at most")]
+pub(crate) fn quantile_ms(counts: &[u64], quantile: f64) -> u64 {
+    let total: u64 = counts.iter().sum();
+    if total == 0 {
+        return 0;
+    }
+    let wanted = quantile.clamp(0.0, 1.0) * total as f64;
+    let (mut below, mut lower) = (0.0, 0);
+    for (&count, &upper) in counts.iter().zip(&BOUNDS) {
+        let count = count as f64;
+        if count > 0.0 && below + count >= wanted {
+            let part = (wanted - below) / count;
+            let micros = lower as f64 + part * (upper - lower) as f64;
+            return (micros / 1e3).ceil() as u64;
+        }
+        below += count;
+        lower = upper;
+    }
+    lower / 1_000
 }
 
 #[cfg(test)]

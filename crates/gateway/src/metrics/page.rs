@@ -4,6 +4,7 @@
 //! beside it. The names are those of the contract; each has its unit in it and a help text.
 
 use super::histogram::Histogram;
+use crate::admin::Watched;
 use crate::record::Inner;
 use hedgerow_cache::guarded::CacheShown;
 use hedgerow_policy::pool::SlotPhase;
@@ -41,6 +42,7 @@ pub(crate) fn page(
     pool: Option<Snapshot>,
     cache: Option<CacheShown>,
     upstreams: Vec<UpstreamView>,
+    watched: Watched,
     form: Form,
 ) -> String {
     let mut registry = Registry::with_prefix("hedgerow");
@@ -49,6 +51,7 @@ pub(crate) fn page(
         pool,
         cache,
         upstreams,
+        watched,
     }));
     let mut out = String::with_capacity(8 << 10);
     let written = match form {
@@ -65,6 +68,7 @@ struct Scrape {
     pool: Option<Snapshot>,
     cache: Option<CacheShown>,
     upstreams: Vec<UpstreamView>,
+    watched: Watched,
 }
 
 impl std::fmt::Debug for Scrape {
@@ -168,6 +172,8 @@ impl Collector for Scrape {
         super::breaker_states(&mut to, self.cache.as_ref(), &self.upstreams)?;
         super::cache::write(&mut to, self.cache.as_ref())?;
         super::upstreams::write(&mut to, &self.upstreams)?;
+        self.call_durations(&mut to)?;
+        super::watching::write(&mut to, &self.inner, self.watched)?;
         self.transitions(&mut to)?;
         self.logs(&mut to)
     }
@@ -200,6 +206,10 @@ impl Scrape {
         to.gauge("http_requests_listed_limit", help, live.limit() as u64)?;
         let help = "Requests that the admin pages could not show, because there were too many";
         to.counter("http_requests_unlisted", help, live.unlisted())?;
+        let read = metrics.bytes_in.load(Relaxed);
+        to.counter("http_request_body_bytes", "Bytes of request bodies that were read", read)?;
+        let sent = metrics.bytes_out.load(Relaxed);
+        to.counter("http_response_body_bytes", "Bytes of response bodies that were sent", sent)?;
         let help = "Answers that were streams, by kind";
         to.counters("http_streams", help, "kind", metrics.streams.all())?;
         let help = "Streams that broke after they had begun, by error class";
@@ -263,6 +273,28 @@ impl Scrape {
         let help = "Lines of worker output that the event log had no room for";
         to.counter("worker_output_dropped", help, dropped)?;
         to.counters("reloads", "Reloads, by result", "result", metrics.reloads.all())
+    }
+
+    fn call_durations(&self, to: &mut Writer<'_>) -> Result<(), Error> {
+        let settled = self.inner.metrics.settled_calls();
+        if settled.is_empty() {
+            return Ok(());
+        }
+        let help = "From the start of a call to an upstream until it was settled";
+        let (name, unit) = ("upstream_call_duration", Some(&Unit::Seconds));
+        let mut metric = to.0.encode_descriptor(name, help, unit, MetricType::Histogram)?;
+        for (upstream, durations) in settled.iter() {
+            let read = durations.read();
+            let labels = [("upstream", upstream.as_str())];
+            let mut series = metric.encode_family(&labels)?;
+            series.encode_histogram::<NoLabelSet>(
+                read.sum_seconds,
+                read.count,
+                &read.buckets,
+                None,
+            )?;
+        }
+        Ok(())
     }
 
     fn transitions(&self, to: &mut Writer<'_>) -> Result<(), Error> {
