@@ -91,7 +91,7 @@ impl Pool {
         guard: Option<Arc<Guard>>,
         clock: Clock,
     ) -> Result<Pool, PoolError> {
-        let load = Load::new(settings)?;
+        let load = Load::new(settings, guard.clone())?;
         let seed = u64::from(std::process::id());
         let policy = policy::Pool::new(load.settings.pool.clone(), clock.now(), seed);
         let state = State {
@@ -250,7 +250,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Abandoned`] when one did not boot: the old ones serve on.
     pub async fn reload(&self, settings: Settings) -> Result<(), PoolError> {
-        let load = Load::new(settings)?;
+        let load = Load::new(settings, self.inner.guard.clone())?;
         let config = load.settings.pool.clone();
         let (done, ended) = oneshot::channel();
         {
@@ -408,9 +408,9 @@ impl State {
 }
 
 impl Load {
-    fn new(settings: Settings) -> Result<Load, PoolError> {
+    fn new(settings: Settings, guard: Option<Arc<Guard>>) -> Result<Load, PoolError> {
         let directory = match &settings.source {
-            Source::Supervised(launch) => Directory::open(launch.socket_dir.as_deref())?,
+            Source::Supervised(launch) => Directory::open(launch.socket_dir.as_deref(), guard)?,
             Source::Sockets(_) => Directory::none(),
         };
         Ok(Load { settings: Arc::new(settings), directory: Arc::new(directory) })

@@ -258,6 +258,10 @@ fn a_gateway_that_is_killed_takes_its_workers_and_their_children_with_it() {
     for pid in family {
         until("a process of the family ends", || (!alive(pid)).then_some(()));
     }
+    let run = server.scratch.path().join("run");
+    until("the sockets' directory is gone", || {
+        std::fs::read_dir(&run).unwrap().next().is_none().then_some(())
+    });
     server.forget();
 }
 
