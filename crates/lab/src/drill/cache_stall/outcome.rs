@@ -193,9 +193,21 @@ pub(super) fn notes(results: &Results) -> Vec<String> {
     {
         notes.push(
             "strict is no better than plain here: the stall that opened the circuit also failed its \
-             first repair. That is what the canary is for."
+             first repair."
                 .to_owned(),
         );
+        if let Some(canary) = of("canary") {
+            notes.push(match canary.repairs.1 {
+                0 => "canary opened the gate again, but nothing came to repair with: the database \
+                      had collapsed, and no answer was in time to be saved. Late fills and an early \
+                      end are what full adds."
+                    .to_owned(),
+                landed => format!(
+                    "canary opened the gate again: {} repairs landed.",
+                    crate::text::thousands(landed)
+                ),
+            });
+        }
     }
     if let (Some(control), Some(full)) = (of("none+late"), of("full"))
         && control.back.is_some()
