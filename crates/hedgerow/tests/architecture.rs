@@ -18,7 +18,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("lab", &["policy"]),
     ("gateway", &["policy", "wire", "clock", "worker", "upstream", "cache", "lab"]),
     ("stage", &["wire"]),
-    ("testkit", &["policy"]),
+    ("testkit", &["policy", "wire"]),
     (
         "hedgerow",
         &["policy", "wire", "clock", "worker", "upstream", "cache", "lab", "gateway", "stage"],

@@ -9,5 +9,6 @@ pub mod http;
 pub mod processes;
 pub mod program;
 pub mod redis;
+pub mod resp;
 pub mod scratch;
 pub mod until;

@@ -1,7 +1,8 @@
 //! The port without a store.
 
-use crate::support::{Raw, port_settings};
+use crate::support::port_settings;
 use hedgerow_cache::{Clock, Guarded, Port};
+use hedgerow_testkit::resp::Raw;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_embedded_store_through_the_port() {

@@ -1,16 +1,17 @@
 //! What is shed, what is repaired, what is journalled.
 
-use crate::support::{Fixture, Server};
+use crate::support::Fixture;
 use hedgerow_cache::settings::Shed;
 use hedgerow_cache::{Cache, GuardedSettings, Leased, Purged, Saved};
 use hedgerow_policy::breaker::Override;
 use hedgerow_policy::journal::{JournalConfig, Overflow};
+use hedgerow_testkit::redis::Redis;
 use hedgerow_testkit::scratch::Scratch;
 use hedgerow_testkit::until::until;
 use std::time::Duration;
 
 /// How often the store was asked for a command.
-fn asked(server: &Server, command: &str) -> u64 {
+fn asked(server: &Redis, command: &str) -> u64 {
     let text = server.ask("INFO commandstats");
     let line =
         text.split("\r\n").find_map(|l| l.strip_prefix(&format!("cmdstat_{command}:calls=")));
@@ -23,7 +24,7 @@ fn canary_off(settings: &mut GuardedSettings) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_open_reads_reach_nothing_and_saves_the_store_cases_1_2_41() {
-    let fixture = Fixture::with(Server::start(), |_, settings, _| canary_off(settings)).await;
+    let fixture = Fixture::with(Redis::start(), |_, settings, _| canary_off(settings)).await;
     let mut client = fixture.client();
     client.check(&[("SET old v", "+OK"), ("HSET h f 1", ":1")]);
     fixture.guarded.hold(Override::ForceOpen);
@@ -118,7 +119,7 @@ async fn what_was_purged_while_the_store_was_down_is_never_read_again_case_8() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_save_takes_its_key_out_of_the_journal() {
-    let fixture = Fixture::with(Server::start(), |_, settings, _| canary_off(settings)).await;
+    let fixture = Fixture::with(Redis::start(), |_, settings, _| canary_off(settings)).await;
     let mut client = fixture.client();
     client.check(&[("SET k v1", "+OK")]);
     fixture.guarded.hold(Override::ForceOpen);
@@ -155,7 +156,7 @@ async fn a_flush_while_open_leaves_nothing_readable_case_10() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_that_overflows_sheds_until_it_is_resumed_case_9() {
     for (prefix, flush) in [(&b"app:"[..], false), (b"", true)] {
-        let fixture = Fixture::with(Server::start(), |_, settings, _| {
+        let fixture = Fixture::with(Redis::start(), |_, settings, _| {
             settings.journal = JournalConfig { capacity: 100, ..JournalConfig::default() };
             settings.key_prefix = prefix.to_vec();
         })
@@ -192,7 +193,7 @@ async fn a_journal_that_overflows_sheds_until_it_is_resumed_case_9() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_that_overflows_may_flush_by_itself() {
-    let fixture = Fixture::with(Server::start(), |_, settings, _| {
+    let fixture = Fixture::with(Redis::start(), |_, settings, _| {
         let overflow = Overflow::Flush;
         settings.journal = JournalConfig { capacity: 10, overflow, ..JournalConfig::default() };
     })
@@ -210,7 +211,7 @@ async fn a_journal_that_overflows_may_flush_by_itself() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_journal_outlives_the_process_with_a_file() {
-    let (server, scratch) = (Server::start(), Scratch::new());
+    let (server, scratch) = (Redis::start(), Scratch::new());
     let path = scratch.path().join("journal");
     server.ask("MSET a v1 b v1");
     let with_file = |settings: &mut GuardedSettings| settings.journal_file = Some(path.clone());
@@ -282,7 +283,7 @@ async fn what_the_store_answers_is_passed_through_cases_7_23() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_alone_open_the_circuit_cases_7_43() {
-    let fixture = Fixture::with(Server::start(), |_, settings, _| {
+    let fixture = Fixture::with(Redis::start(), |_, settings, _| {
         settings.guard.breaker.stall = Duration::ZERO;
     })
     .await;
@@ -310,7 +311,7 @@ async fn a_stall_is_seen_before_timeouts_add_up_and_ends_early_cases_36_46() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_near_copy_answers_shed_reads_case_39() {
-    let fixture = Fixture::with(Server::start(), |_, settings, _| {
+    let fixture = Fixture::with(Redis::start(), |_, settings, _| {
         canary_off(settings);
         settings.stale = Duration::from_secs(3600);
     })
@@ -326,7 +327,7 @@ async fn the_near_copy_answers_shed_reads_case_39() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_instead_of_fallbacks_case_49() {
-    let fixture = Fixture::with(Server::start(), |_, settings, port| {
+    let fixture = Fixture::with(Redis::start(), |_, settings, port| {
         canary_off(settings);
         port.shed = Shed::Error;
     })

@@ -1,9 +1,10 @@
 //! Who gets which reply, and what a lost connection may still do.
 
-use crate::support::{Fixture, Server, free_port};
+use crate::support::Fixture;
 use hedgerow_cache::settings::Credential;
 use hedgerow_cache::{Cache, Clock, Guarded, GuardedSettings, RedisSettings, Saved};
 use hedgerow_policy::observe::Silent;
+use hedgerow_testkit::redis::{Redis, free_port};
 use hedgerow_testkit::until::until;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -52,7 +53,7 @@ async fn a_deadline_ends_one_wait_and_no_connection_case_24() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_connection_is_never_replaced() {
-    let fixture = Fixture::with(Server::start(), |redis, settings, _| quick(redis, settings)).await;
+    let fixture = Fixture::with(Redis::start(), |redis, settings, _| quick(redis, settings)).await;
     let mut client = fixture.client();
     client.check(&[("SET a 1", "+OK")]);
     // As long as several liveness timeouts take, told by another connection that waits.
@@ -63,7 +64,7 @@ async fn an_idle_connection_is_never_replaced() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_write_never_lands_over_a_newer_one_cases_37_38_47() {
-    let fixture = Fixture::with(Server::start(), |redis, settings, _| quick(redis, settings)).await;
+    let fixture = Fixture::with(Redis::start(), |redis, settings, _| quick(redis, settings)).await;
     let mut client = fixture.client();
     client.check(&[("SET k v0", "+OK"), ("SET only v0", "+OK"), ("HSET h f v0 g v0", ":2")]);
     fixture.server.pause();
@@ -95,7 +96,7 @@ async fn a_late_write_never_lands_over_a_newer_one_cases_37_38_47() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_connection_serves_though_all_who_waited_for_it_have_left() {
-    let fixture = Fixture::with(Server::start(), |redis, settings, _| quick(redis, settings)).await;
+    let fixture = Fixture::with(Redis::start(), |redis, settings, _| quick(redis, settings)).await;
     let mut client = fixture.client();
     client.check(&[("SET a 1", "+OK")]);
     fixture.server.pause();
@@ -110,7 +111,7 @@ async fn a_new_connection_serves_though_all_who_waited_for_it_have_left() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stall_beyond_the_liveness_timeout_ends_early_too_case_40() {
-    let fixture = Fixture::with(Server::start(), |redis, _, _| {
+    let fixture = Fixture::with(Redis::start(), |redis, _, _| {
         redis.liveness_timeout = Duration::from_millis(600);
     })
     .await;
@@ -124,7 +125,7 @@ async fn a_stall_beyond_the_liveness_timeout_ends_early_too_case_40() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_forbids_it_is_said_so_and_doubts_read_as_misses_case_48() {
-    let server = Server::start();
+    let server = Redis::start();
     server.ask("ACL SETUSER app on >secret ~* &* +@all -client|kill");
     let fixture = Fixture::with(server, |redis, settings, _| {
         quick(redis, settings);
@@ -159,7 +160,7 @@ async fn a_store_that_forbids_it_is_said_so_and_doubts_read_as_misses_case_48() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_was_restarted_is_taken_up_again() {
     let mut fixture =
-        Fixture::with(Server::start(), |redis, settings, _| quick(redis, settings)).await;
+        Fixture::with(Redis::start(), |redis, settings, _| quick(redis, settings)).await;
     let mut client = fixture.client();
     client.check(&[("SET a 1", "+OK")]);
     fixture.server.kill();
@@ -173,7 +174,7 @@ async fn a_store_that_was_restarted_is_taken_up_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_takes_nothing_fails_callers_at_their_deadline_case_26() {
-    let fixture = Fixture::with(Server::start(), |redis, settings, _| {
+    let fixture = Fixture::with(Redis::start(), |redis, settings, _| {
         quick(redis, settings);
         redis.liveness_timeout = Duration::from_secs(20);
         redis.queue_bytes = 8 << 20;

@@ -1,7 +1,9 @@
 //! The port while everything is well, and its own rules.
 
-use crate::support::{Fixture, Raw, Server, port_settings};
+use crate::support::{Fixture, port_settings};
 use hedgerow_cache::{Clock, Guarded, Port};
+use hedgerow_testkit::redis::Redis;
+use hedgerow_testkit::resp::Raw;
 use hedgerow_testkit::until::until;
 use std::io::Write;
 use std::time::Duration;
@@ -132,7 +134,7 @@ async fn databases_never_mix_case_31() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_does_not_know_the_password_gets_nowhere() {
-    let server = Server::start();
+    let server = Redis::start();
     let fixture = Fixture::with(server, |_, _, port| port.password = "secret".into()).await;
     let mut client = fixture.client();
     client.check(&[
@@ -156,7 +158,7 @@ async fn who_does_not_know_the_password_gets_nowhere() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_does_not_read_is_closed_and_nobody_else_case_32() {
-    let server = Server::start();
+    let server = Redis::start();
     let fixture = Fixture::with(server, |_, _, port| port.output_limit = 8 << 20).await;
     let mut other = fixture.client();
     other.ask(&format!("SET big {}", "v".repeat(1 << 20)));
@@ -203,7 +205,7 @@ async fn what_the_guard_answers_itself_case_30() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_too_many_is_told_so() {
-    let server = Server::start();
+    let server = Redis::start();
     let fixture = Fixture::with(server, |_, _, port| port.max_clients = 1).await;
     let mut first = fixture.client();
     first.check(&[("PING", "+PONG")]);

@@ -3,8 +3,10 @@
 //! Each value names its key, so a reply that belongs to another request shows. `HEDGEROW_OPS=125000`
 //! makes it a million; a failure is replayed with `HEDGEROW_SEED`.
 
-use crate::support::{Fixture, Raw, Server};
+use crate::support::Fixture;
 use hedgerow_policy::jitter::Jitter;
+use hedgerow_testkit::redis::Redis;
+use hedgerow_testkit::resp::Raw;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -55,7 +57,7 @@ async fn each_reply_belongs_to_its_request() {
     let seed = number("HEDGEROW_SEED", u64::from(std::process::id()));
     println!("HEDGEROW_SEED={seed}");
     let wanted = number("HEDGEROW_OPS", 3_000) as usize;
-    let fixture = Fixture::with(Server::start(), |redis, _, _| {
+    let fixture = Fixture::with(Redis::start(), |redis, _, _| {
         redis.call_timeout = Duration::from_millis(20);
         redis.connect_timeout = Duration::from_millis(200);
         redis.liveness_timeout = Duration::from_millis(150);

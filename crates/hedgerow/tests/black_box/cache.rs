@@ -3,18 +3,20 @@
 use crate::server::{Server, command, json};
 use hedgerow_testkit::http::Client;
 use hedgerow_testkit::redis::Redis;
+use hedgerow_testkit::resp::Raw;
 use hedgerow_testkit::scratch::Scratch;
 use hedgerow_testkit::until::until;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 
 /// A server with workers and a port in front of this store, and the port's address.
-fn guarded(redis: &Redis, more: &str) -> (Server, SocketAddr) {
-    let config = format!(
-        "cache.store = \"redis://127.0.0.1:{}\"\ncache.resp.listen = \"127.0.0.1:0\"\n{more}",
-        redis.port
-    );
-    let server = Server::start(&config);
+pub(crate) fn guarded(redis: &Redis, more: &str) -> (Server, SocketAddr) {
+    serving(&format!("cache.store = \"redis://127.0.0.1:{}\"\n{more}", redis.port))
+}
+
+/// The same in front of the store that the lines name.
+pub(crate) fn serving(lines: &str) -> (Server, SocketAddr) {
+    let server = Server::start(&format!("cache.resp.listen = \"127.0.0.1:0\"\n{lines}"));
     let address = until("the address of the port", || {
         let said = server.stderr();
         let (_, rest) = said.split_once("cache on redis://")?;
@@ -23,42 +25,14 @@ fn guarded(redis: &Redis, more: &str) -> (Server, SocketAddr) {
     (server, address)
 }
 
-struct Caller {
-    stream: BufReader<TcpStream>,
-}
-
-impl Caller {
-    fn connect(address: SocketAddr) -> Caller {
-        let stream = TcpStream::connect(address).expect("the port listens");
-        stream.set_read_timeout(Some(hedgerow_testkit::until::PATIENCE)).expect("a bound");
-        Caller { stream: BufReader::new(stream) }
-    }
-
-    /// The reply to an inline command; a bulk string's bytes for its two lines.
-    fn ask(&mut self, line: &str) -> String {
-        self.stream.get_mut().write_all(format!("{line}\r\n").as_bytes()).expect("a command");
-        let mut head = String::new();
-        self.stream.read_line(&mut head).expect("a reply");
-        let head = head.trim_end().to_owned();
-        match head.strip_prefix('$').and_then(|length| length.parse::<usize>().ok()) {
-            Some(length) => {
-                let mut bytes = vec![0; length + 2];
-                self.stream.read_exact(&mut bytes).expect("a bulk string");
-                String::from_utf8_lossy(&bytes[..length]).into_owned()
-            }
-            None => head,
-        }
-    }
-}
-
 #[test]
 fn a_stalled_store_sheds_reads_keeps_purges_and_closes_early() {
     let redis = Redis::start();
     let (server, port) = guarded(&redis, "cache.breaker.stall_outstanding = 1");
-    let mut caller = Caller::connect(port);
+    let mut caller = Raw::connect(port);
     assert_eq!(caller.ask("SET greeting hello"), "+OK");
     assert_eq!(caller.ask("SET old value"), "+OK");
-    assert_eq!(caller.ask("GET greeting"), "hello");
+    assert_eq!(caller.ask("GET greeting"), "$5\r\nhello");
 
     redis.pause();
     until("the circuit opens", || {
@@ -79,7 +53,7 @@ fn a_stalled_store_sheds_reads_keeps_purges_and_closes_early() {
         (server.admin("/admin/breakers")["breakers"][0]["state"] == "closed").then_some(())
     });
     assert_eq!(caller.ask("GET old"), "$-1", "the purge was replayed before the first read");
-    assert_eq!(caller.ask("GET greeting"), "hello");
+    assert_eq!(caller.ask("GET greeting"), "$5\r\nhello");
     assert_eq!(server.admin("/admin/cache")["journal_depth"], 0);
     let opened = server.event("breaker.transition", |event| event["to"] == "open");
     assert_eq!(opened["name"], "cache");
@@ -100,9 +74,9 @@ fn the_cache_runs_without_workers_and_on_the_embedded_store() {
     stderr.read_line(&mut said).expect("the start line");
     let (_, rest) = said.split_once("admin on http://").unwrap_or_else(|| panic!("{said}"));
     let (admin, cache) = rest.trim_end().split_once(", cache on redis://").expect("both");
-    let mut caller = Caller::connect(cache.parse().expect("an address"));
+    let mut caller = Raw::connect(cache.parse().expect("an address"));
     assert_eq!(caller.ask("SET a 1"), "+OK");
-    assert_eq!(caller.ask("GET a"), "1");
+    assert_eq!(caller.ask("GET a"), "$1\r\n1");
     let mut client = Client::connect(admin.parse().expect("an address"));
     client.send("GET /admin/cache HTTP/1.1\r\nhost: localhost\r\n\r\n");
     assert_eq!(json(client.response().text())["store"], "memory");
@@ -116,7 +90,7 @@ fn resume_without_a_prefix_wants_a_flush_to_be_asked_for() {
     let redis = Redis::start();
     let (server, port) =
         guarded(&redis, "cache.breaker.stall_outstanding = 1\ncache.journal = { capacity = 2 }");
-    let mut caller = Caller::connect(port);
+    let mut caller = Raw::connect(port);
     redis.pause();
     until("the circuit opens", || {
         caller.ask("GET a");
@@ -133,6 +107,6 @@ fn resume_without_a_prefix_wants_a_flush_to_be_asked_for() {
     assert_eq!(server.admin_request("POST /admin/cache/resume").status(), 409);
     assert_eq!(server.admin_request("POST /admin/cache/resume?flush=1").status(), 200);
     assert_eq!(caller.ask("SET a 1"), "+OK");
-    assert_eq!(caller.ask("GET a"), "1", "reads go through again");
+    assert_eq!(caller.ask("GET a"), "$1\r\n1", "reads go through again");
     server.stop();
 }

@@ -7,6 +7,8 @@ mod admin;
 mod ambiguous;
 // The guarded cache in front of a real store.
 mod cache;
+// Real Redis clients, through the port and direct.
+mod clients;
 // The other commands: `demo`, `conform`, `check`.
 mod commands;
 // The client of everybody, for HTTP/2 and TLS.
