@@ -29,13 +29,13 @@ class Load:
         return self.requests - self.refused
 
 
-def run(url, connections, seconds, threads=1, strict=True, timeout=None):
+def run(url, connections, seconds, threads=1, strict=True, timeout=None, prefix=()):
     """Closed-loop load. With `strict`, an answer that is no 2xx or 3xx is a failed bench."""
     wrk = program("wrk")
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(SUMMARY)
         script.flush()
-        command = [wrk, f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "-s", script.name]
+        command = [*prefix, wrk, f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "-s", script.name]
         if timeout:
             command += ["--timeout", f"{timeout}s"]
         out = subprocess.run(command + [url], capture_output=True, text=True, timeout=seconds + 30, env=os.environ)

@@ -172,14 +172,16 @@ impl Attempt {
                 Taken::Whole => false,
             },
         });
-        self.stage = Stage::Answered(Box::new(Answered {
+        let mut answered = Box::new(Answered {
             head: Some(head),
             live: Some((body, lease)),
             kind,
             pulse: Pulse::default(),
             held: VecDeque::new(),
             held_bytes: 0,
-        }));
+        });
+        answered.finish_if_whole();
+        self.stage = Stage::Answered(answered);
         event
     }
 
@@ -251,7 +253,8 @@ impl Answered {
         }
     }
 
-    /// The next frame from the wire. At the end the connection is given back.
+    /// The next frame from the wire. With the last of them the connection is given back: whoever
+    /// passes a body of known length on does not ask again.
     pub(crate) fn poll_live(
         &mut self,
         cx: &mut Context<'_>,
@@ -259,17 +262,35 @@ impl Answered {
         let Some((body, _)) = &mut self.live else { return Poll::Ready(None) };
         match ready!(Pin::new(body).poll_frame(cx)) {
             None => {
-                if let Some((_, lease)) = self.live.take() {
-                    lease.finish();
-                }
+                self.finish();
                 Poll::Ready(None)
             }
-            Some(Ok(frame)) => Poll::Ready(Some(Ok(frame))),
+            Some(Ok(frame)) => {
+                self.finish_if_whole();
+                Poll::Ready(Some(Ok(frame)))
+            }
             Some(Err(error)) => {
                 self.live = None;
                 Poll::Ready(Some(Err(broke(&error, "in the response's body"))))
             }
         }
+    }
+
+    fn finish_if_whole(&mut self) {
+        if self.live.as_ref().is_some_and(|(body, _)| body.is_end_stream()) {
+            self.finish();
+        }
+    }
+
+    fn finish(&mut self) {
+        if let Some((_, lease)) = self.live.take() {
+            lease.finish();
+        }
+    }
+
+    /// Nothing more will arrive; what is held may not have been taken yet.
+    pub(crate) fn is_over(&self) -> bool {
+        self.live.is_none()
     }
 
     /// Ends it on the wire; what is held stays.

@@ -200,7 +200,12 @@ impl Flight {
         let failure = match self.verdict {
             Some(Verdict::Answer { attempt, .. }) => {
                 match self.attempts[attempt.index()].take_answer() {
-                    Some(answered) => return Ok(Response::new(self, attempt, answered, report)),
+                    Some(answered) => {
+                        if answered.is_over() {
+                            self.with(|race, up, now| race.on_end(now, up, attempt));
+                        }
+                        return Ok(Response::new(self, attempt, answered, report));
+                    }
                     None => lost(),
                 }
             }
@@ -241,9 +246,13 @@ impl Flight {
                     self.attempts[id.index()].bytes += bytes.len() as u64;
                 }
                 self.race.on_flow(clock.now());
-                // Until the caller comes back for more, silence is its own.
-                self.race.on_hold();
-                *held_back = true;
+                if answered.is_over() {
+                    self.with(|race, up, now| race.on_end(now, up, id));
+                } else {
+                    // Until the caller comes back for more, silence is its own.
+                    self.race.on_hold();
+                    *held_back = true;
+                }
                 return Poll::Ready(Some(Ok(frame)));
             }
             Poll::Ready(Some(Err(failure))) => {

@@ -126,7 +126,7 @@ impl Body for Response {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.ended
+        self.ended || self.answered.is_over() && self.answered.held.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -1,10 +1,10 @@
 //! Cases 19–21: request bodies and second attempts.
 
 use crate::calls::{client, rules, settings};
-use crate::network::{Network, says};
+use crate::network::{Does, End, Network, says};
 use bytes::Bytes;
 use hedgerow_policy::failure::Class;
-use hedgerow_policy::hedge::{Reason, Role};
+use hedgerow_policy::hedge::{Outcome, RaceConfig, Reason, Role};
 use hedgerow_upstream::{Body, Client};
 use http::Request;
 use http_body_util::StreamBody;
@@ -106,4 +106,35 @@ async fn a_body_over_the_upstreams_limit_is_refused_whether_its_length_is_known_
         let error = client.call("models", put).await.unwrap_err();
         assert_eq!(error.failure.class, Class::RequestTooLarge);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_of_known_length_gives_its_connection_back_with_its_last_byte() {
+    let network = Network::new();
+    let sized = |length: &'static str, pieces| Does::Answers {
+        after: 1,
+        status: 200,
+        headers: vec![("content-length", length)],
+        pieces,
+        end: End::Complete,
+    };
+    network.script("/five", vec![sized("5", vec![(0, "hello")])]);
+    network.script("/none", vec![sized("0", vec![])]);
+    let mut one = settings(RaceConfig::default());
+    one.endpoints.truncate(1);
+    let client = client(&network, one);
+    for path in ["/five", "/none", "/five"] {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let mut response = client.call("models", request).await.unwrap();
+        if path == "/five" {
+            assert!(!http_body::Body::is_end_stream(&response));
+            assert_eq!(response.next().await.unwrap().unwrap(), "hello");
+        }
+        assert!(http_body::Body::is_end_stream(&response), "nobody has to ask once more");
+        let entry = &client.ledger().recent()[0];
+        assert_eq!(entry.attempts[0].outcome, Outcome::Won);
+        drop(response);
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((network.seen().len(), network.connections()), (3, 1));
 }
