@@ -17,6 +17,8 @@ mod plain;
 mod plans;
 mod streams;
 
+pub(crate) use plain::sha1_hex;
+
 use std::collections::BTreeMap;
 use std::io;
 

@@ -9,6 +9,7 @@
 mod http;
 mod model;
 pub mod routes;
+mod script;
 mod seen;
 
 use std::io::{self, Write as _};

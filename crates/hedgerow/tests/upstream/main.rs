@@ -5,9 +5,15 @@
 #[path = "../black_box/server.rs"]
 mod server;
 
+// Calls side by side.
+mod batches;
 // Real HTTP clients over the egress port: the programs of docs/upstream.md.
 mod clients;
+// The race of one call, seen from both its ends.
+mod hedging;
 // A scripted upstream and the configuration that names it.
 mod models;
 // The plans that PHP applications build, on real php-cli.
 mod php_plans;
+// Plans that go wrong, and fixtures.
+mod plans;

@@ -2,7 +2,7 @@
 
 use crate::server::Server;
 use hedgerow_stage::upstream::Upstream;
-use hedgerow_testkit::http::Client;
+use hedgerow_testkit::http::{Client, Response};
 use hedgerow_testkit::scratch::Scratch;
 use hedgerow_testkit::until::until;
 use serde_json::Value;
@@ -73,4 +73,23 @@ pub(crate) fn php(app: &str, lines: &str) -> Server {
     // A machine that runs other tests beside this one is slow to answer at times.
     let own = format!("{own}worker.start_timeout_ms = 20000\n{lines}");
     Server::start_in(scratch, &own, &[])
+}
+
+/// One GET through the egress port.
+pub(crate) fn through(server: &Server, target: &str) -> Response {
+    let mut client = Client::connect(egress(server));
+    client.get(target);
+    client.response()
+}
+
+/// What came of the calls: the upstream's page, and the newest keys.
+pub(crate) fn usage(server: &Server) -> (Value, Vec<Value>) {
+    let usage = server.admin("/admin/usage");
+    let recent = usage["recent"].as_array().expect("a list").clone();
+    (usage["upstreams"]["models"].clone(), recent)
+}
+
+/// How calls ended, in the order in which they came.
+pub(crate) fn endings(calls: &[Value]) -> Vec<&str> {
+    calls.iter().filter_map(|call| call["ended"].as_str()).collect()
 }

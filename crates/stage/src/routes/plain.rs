@@ -54,7 +54,7 @@ pub(super) fn noise() {
     let _ = writeln!(io::stderr(), "a line on stderr");
 }
 
-pub(super) fn sha1_hex(bytes: &[u8]) -> String {
+pub(crate) fn sha1_hex(bytes: &[u8]) -> String {
     Sha1::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

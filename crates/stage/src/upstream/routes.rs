@@ -13,18 +13,20 @@
 //! | `/model` | a language model: `n` tokens (8), `ms` (20) apart, as `format` `ndjson` (default), `events` or `openai`; with `nonsense=K`, row K is no JSON; with `break=K`, it closes after K |
 //! | `/api/chat`, `/api/generate`, `/v1/chat/completions` | a language model as Ollama and `OpenAI` stream it: repeats the last message of the posted JSON; `ms`, `nonsense` and `break` as for `/model` |
 //! | `/echo` | the body that came |
+//! | `/script` | what the query says for each attempt, step by step: `?1=wait:300,status:500&2=data:x` (`script.rs` lists the steps) |
 //! | `/-/seen` | what it has received; with `DELETE`, forgets it |
 //! | anything else | an answer: name, method, path, headers, peer port |
 //!
-//! Everywhere: `first=MS` lets so much time pass before anything else; `attempt=N` and `every=N`
-//! limit what a path does to the requests with `hedgerow-attempt: N`, and to each Nth call of that
-//! path. The others are answered at once (after `first`). With `stall` (for ever) or `stall=MS` the
+//! Everywhere: `first=MS` lets so much time pass before anything else; `attempt=N`, `every=N` and
+//! `at=NAME` limit what a path does to the requests with `hedgerow-attempt: N`, to each Nth call of
+//! that path, and to the upstream of that name. The others are answered at once (after `first`). With `stall` (for ever) or `stall=MS` the
 //! chosen ones are silent so long, and then all do what the path says.
 
 use serde_json::json;
 
 use super::http::{Client, Gone, Request};
 use super::model;
+use super::script;
 use super::seen::{Ended, Seen};
 
 /// Serves one request. An error means that the connection is over.
@@ -42,8 +44,9 @@ pub(super) fn serve(
         return whole(client, request, 200, &[], "application/json", body.as_bytes());
     }
     let attempt = request.header("hedgerow-attempt");
-    let (number, nth) = seen.received(&request.path, client.peer.port(), attempt);
+    let (number, nth) = seen.received(request, client.peer.port());
     let chosen = request.text("attempt").is_none_or(|only| only == attempt)
+        && request.text("at").is_none_or(|only| only == name)
         && request.number("every").is_none_or(|every| nth.is_multiple_of(every.max(1)));
     let mut script = Script { client, request, name, told: false };
     let served = script.run(chosen);
@@ -55,7 +58,7 @@ pub(super) fn serve(
 pub(super) struct Script<'a> {
     pub(super) client: &'a mut Client,
     pub(super) request: &'a Request,
-    name: &'a str,
+    pub(super) name: &'a str,
     /// The connection ends because that was asked for.
     told: bool,
 }
@@ -112,23 +115,27 @@ impl Script<'_> {
                 let kind = if kind.is_empty() { "application/octet-stream" } else { kind };
                 whole(self.client, self.request, 200, &[], kind, &self.request.body)
             }
+            "/script" => script::play(self),
             path => match path.strip_prefix("/status/").and_then(|code| code.parse().ok()) {
-                Some(code) => {
-                    let wait = self.request.text("retry_after").map(|s| ("retry-after", s));
-                    let headers = wait.as_slice();
-                    let body = format!("status {code}\n");
-                    whole(self.client, self.request, code, headers, "text/plain", body.as_bytes())
-                }
+                Some(code) => self.status(code),
                 None => self.answer(),
             },
         }
+    }
+
+    /// An answer of that status.
+    pub(super) fn status(&mut self, code: u16) -> Result<(), Gone> {
+        let wait = self.request.text("retry_after").map(|seconds| ("retry-after", seconds));
+        let headers = wait.as_slice();
+        let body = format!("status {code}\n");
+        whole(self.client, self.request, code, headers, "text/plain", body.as_bytes())
     }
 
     pub(super) fn count(&self, or: u64) -> u64 {
         self.request.number("n").unwrap_or(or)
     }
 
-    fn answer(&mut self) -> Result<(), Gone> {
+    pub(super) fn answer(&mut self) -> Result<(), Gone> {
         let body = json!({
             "name": self.name,
             "method": self.request.method,

@@ -1,5 +1,7 @@
 //! What an upstream has received, and what became of it.
 
+use super::http::Request;
+use crate::routes::sha1_hex;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -35,6 +37,9 @@ struct Call {
     path: String,
     peer: u16,
     attempt: String,
+    key: String,
+    /// SHA-1 of the body; empty: none came.
+    body: String,
     ended: Option<Ended>,
 }
 
@@ -55,7 +60,11 @@ impl Seen {
     }
 
     /// A call to that path arrived: its number, and which of the calls to its path it is, from 1.
-    pub(super) fn received(&self, path: &str, peer: u16, attempt: &str) -> (u64, u64) {
+    pub(super) fn received(&self, request: &Request, peer: u16) -> (u64, u64) {
+        let path = &request.path;
+        let [attempt, key] =
+            ["hedgerow-attempt", "idempotency-key"].map(|name| request.header(name).to_owned());
+        let body = if request.body.is_empty() { String::new() } else { sha1_hex(&request.body) };
         let mut counts = self.counts();
         counts.received += 1;
         let number = counts.received;
@@ -65,8 +74,8 @@ impl Seen {
         if counts.recent.len() >= RECENT {
             counts.recent.pop_front();
         }
-        let (path, attempt) = (path.to_owned(), attempt.to_owned());
-        counts.recent.push_back(Call { number, path, peer, attempt, ended: None });
+        let path = path.to_owned();
+        counts.recent.push_back(Call { number, path, peer, attempt, key, body, ended: None });
         (number, nth)
     }
 
@@ -97,8 +106,10 @@ impl Seen {
                     Some(Ended::Served) => "served",
                     Some(Ended::Cancelled) => "cancelled",
                 };
-                let (path, peer) = (&call.path, call.peer);
-                json!({"path": path, "peer_port": peer, "attempt": call.attempt, "ended": ended})
+                json!({
+                    "path": call.path, "peer_port": call.peer, "attempt": call.attempt,
+                    "idempotency_key": call.key, "body_sha1": call.body, "ended": ended,
+                })
             })
             .collect();
         json!({
