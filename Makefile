@@ -46,6 +46,10 @@ drill: ## ten thousand random faults, reloads under load, slow uploads (SEED=n r
 	FAULTS=$${FAULTS:-10000} RELOADS=$${RELOADS:-40} UPLOADS=$${UPLOADS:-5000} \
 	  $(CARGO) test --locked --release -p hedgerow --test drill -- --nocapture --test-threads 1
 
+soak: ## a million random operations on the cache port, a hundred thousand hedged calls (HEDGEROW_SEED=n replays)
+	HEDGEROW_OPS=$${HEDGEROW_OPS:-125000} $(CARGO) test --locked --release -p hedgerow-cache --test cache storm -- --nocapture
+	$(CARGO) test --locked --release -p hedgerow-upstream --test upstream -- --ignored soak --nocapture
+
 drill-real: ## a stopped redis-server under traffic: direct, nutcracker, Envoy, Hedgerow (8 min; HEDGEROW_BIN= takes another build)
 	$(if $(HEDGEROW_BIN),,$(CARGO) build --locked --release -p hedgerow)
 	bench/run incident --seed $${SEED:-1} --svg $${SVG:-target/incident-real.svg}
