@@ -42,8 +42,8 @@ docs: ## build the API documentation and fail on a warning
 bench: ## measure against real peers, as ratios
 	bench/run all
 
-drill: ## ten thousand random faults, reloads under load, slow uploads (SEED=n replays)
-	FAULTS=$${FAULTS:-10000} RELOADS=$${RELOADS:-40} UPLOADS=$${UPLOADS:-5000} \
+drill: ## ten thousand random faults, reloads under load, slow uploads, 100,000 hedged calls (SEED=n replays)
+	FAULTS=$${FAULTS:-10000} RELOADS=$${RELOADS:-40} UPLOADS=$${UPLOADS:-5000} CALLS=$${CALLS:-100000} \
 	  $(CARGO) test --locked --release -p hedgerow --test drill -- --nocapture --test-threads 1
 
 soak: ## a million random operations on the cache port, a hundred thousand hedged calls (HEDGEROW_SEED=n replays)

@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::runtime::Handle;
 
 /// Counters by a label whose values the program itself names. For what is rare: it locks.
 pub(crate) struct Tally(Mutex<BTreeMap<&'static str, u64>>);
@@ -270,6 +271,12 @@ impl Metrics {
         });
         totals
     }
+}
+
+/// Tasks of the runtime that have not ended, the asking one among them. What only ever grows here is
+/// a leak.
+pub(crate) fn alive_tasks() -> usize {
+    Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks())
 }
 
 #[cfg(test)]

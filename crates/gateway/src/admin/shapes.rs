@@ -5,7 +5,7 @@
 
 use super::State;
 use crate::live::Entry;
-use crate::metrics::Totals;
+use crate::metrics::{Totals, alive_tasks};
 use crate::wall;
 use hedgerow_policy::Moment;
 use hedgerow_policy::pool::SlotPhase;
@@ -67,6 +67,7 @@ pub(super) struct Runtime<'s> {
     uptime_seconds: u64,
     version: &'static str,
     ready: bool,
+    tasks: usize,
     http_requests_in_flight: usize,
     worker_pool_size: usize,
     worker_backend_mode: &'static str,
@@ -165,6 +166,7 @@ pub(super) fn runtime(state: &State) -> Runtime<'_> {
         uptime_seconds: uptime(state),
         version: env!("CARGO_PKG_VERSION"),
         ready: state.control.ready(),
+        tasks: alive_tasks(),
         http_requests_in_flight: state.recorder.inner.live.in_flight(),
         worker_pool_size: pool.map_or(0, |pool| pool.size),
         worker_backend_mode: if pool.is_some() { "required" } else { "disabled" },

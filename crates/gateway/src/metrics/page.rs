@@ -218,6 +218,8 @@ impl Scrape {
 
     fn connections(&self, to: &mut Writer<'_>) -> Result<(), Error> {
         let metrics = &self.inner.metrics;
+        let tasks = super::alive_tasks() as u64;
+        to.gauge("tasks", "Tasks of the runtime that have not ended", tasks)?;
         let open = u64::try_from(metrics.connections.load(Relaxed)).unwrap_or(0);
         to.gauge("connections", "Client connections open now", open)?;
         let opened = metrics.connections_opened.load(Relaxed);

@@ -98,6 +98,7 @@ fn the_shapes_have_what_the_contract_promises() {
     for key in [
         "started_at_unix",
         "uptime_seconds",
+        "tasks",
         "worker_pool_size",
         "worker_backend_mode",
         "worker_queue_capacity",

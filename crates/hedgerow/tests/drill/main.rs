@@ -1,10 +1,12 @@
 //! What holds under fire. CI runs each of these short; `make drill` runs them long:
-//! `FAULTS=10000 RELOADS=40 UPLOADS=5000`. A seed is printed, and `SEED=n` replays it.
+//! `FAULTS=10000 RELOADS=40 UPLOADS=5000 CALLS=100000`. A seed is printed, and `SEED=n` replays it.
 
 #[allow(dead_code, reason = "the fixture of the black-box tests; not all of it is needed here")]
 #[path = "../black_box/server.rs"]
 mod server;
 
+// Hedged calls with random faults: nothing is left of them.
+mod calls;
 // Ten thousand random faults: the slots always add up, and nothing leaks.
 mod faults;
 // Reloads under load with streams open: nobody notices.

@@ -13,6 +13,8 @@ mod clients;
 mod hedging;
 // A scripted upstream and the configuration that names it.
 mod models;
+// One PHP worker and twenty clients that wait.
+mod parking;
 // The plans that PHP applications build, on real php-cli.
 mod php_plans;
 // Plans that go wrong, and fixtures.
