@@ -91,6 +91,9 @@ pub(crate) static UNKNOWN: Row = bare("", Class::Meaning);
 /// The old value carries meaning.
 static SET_WITH_GET: Row = undoing(Undoes::Keys, meaning("SET", ONE));
 static BLOCKING: Row = bare("XREAD", Class::Pinned);
+/// The next script on that connection would take it over: what others send would be read as commands
+/// of a debugger.
+static DEBUGGER: Row = bare("SCRIPT DEBUG", Class::Refused);
 
 const NO_KEYS: Keys = Keys(0, 0, 0);
 const ONE: Keys = Keys(1, 1, 1);
@@ -312,6 +315,7 @@ pub(crate) fn row_of(args: &Args<'_>) -> &'static Row {
         "" if (args.is(0, "XREAD") || args.is(0, "XREADGROUP")) && args.has(1, "BLOCK") => {
             &BLOCKING
         }
+        "" if args.is(0, "SCRIPT") && args.is(1, "DEBUG") => &DEBUGGER,
         _ => row,
     }
 }
@@ -362,6 +366,8 @@ mod tests {
         assert_eq!(class("SET k GET"), Class::Repair, "a value of that name");
         assert_eq!(class("XREAD BLOCK 0 STREAMS s 0"), Class::Pinned);
         assert_eq!(class("XREAD STREAMS s 0"), Class::Meaning);
+        assert_eq!(class("script debug sync"), Class::Refused);
+        assert_eq!(class("SCRIPT FLUSH"), Class::Meaning);
         assert_eq!(class("FT.SEARCHWITHAVERYLONGNAME x"), Class::Meaning);
     }
 

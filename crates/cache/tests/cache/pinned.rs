@@ -2,6 +2,7 @@
 
 use crate::support::Fixture;
 use hedgerow_testkit::until::until;
+use std::io::Write;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_is_carried_out_whole_case_27() {
@@ -85,4 +86,110 @@ async fn a_store_that_stalls_inside_a_transaction() {
     fixture.recovered();
     // What was in doubt is gone, or was never there; it does not come later.
     until("the old connection's end", || (client.ask("GET a") == "$-1").then_some(()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_is_given_back_only_as_it_was_opened() {
+    let fixture = Fixture::start().await;
+    let given_back = || {
+        until("it to be given back", || (fixture.port.snapshot().pinned == 0).then_some(()));
+    };
+    let transaction = [("MULTI", "+OK"), ("SET a 1", "+QUEUED"), ("EXEC", "*1 +OK")];
+    let mut first = fixture.client();
+    first.check(&[("WATCH w", "+OK"), ("EXEC", "-ERR EXEC without MULTI"), ("UNWATCH", "+OK")]);
+    given_back();
+    first.check(&[("WATCH w", "+OK"), ("EXEC", "-ERR EXEC without MULTI")]);
+    drop(first);
+    given_back();
+    let mut second = fixture.client();
+    fixture.server.ask("SET w changed");
+    second.check(&transaction);
+
+    let mut first = fixture.client();
+    first.check(&[
+        ("MULTI", "+OK"),
+        ("SUBSCRIBE news", "-ERR SUBSCRIBE is not supported here through the guard"),
+        ("EXEC", "*0"),
+        ("PUBLISH news hello", ":0"),
+    ]);
+    second.check(&transaction);
+    first.check(&[("WATCH w", "+OK")]);
+    first.send_all(&["QUIT"]);
+    assert_eq!(first.next().unwrap(), "+OK");
+    assert_eq!(first.next(), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_chosen_inside_a_transaction_counts_from_its_exec_on() {
+    let fixture = Fixture::start().await;
+    let mut client = fixture.client();
+    client.check(&[
+        ("SET k zero", "+OK"),
+        ("SELECT 3", "+OK"),
+        ("SET k three", "+OK"),
+        ("SELECT 0", "+OK"),
+        ("MULTI", "+OK"),
+        ("SELECT 3", "+QUEUED"),
+        ("DISCARD", "+OK"),
+        ("GET k", "$4 zero"),
+        ("MULTI", "+OK"),
+        ("SELECT 4000000", "+QUEUED"),
+        ("EXEC", "*1 -ERR DB index is out of range"),
+        ("GET k", "$4 zero"),
+        ("WATCH k", "+OK"),
+        ("SELECT 4000000", "-ERR DB index is out of range"),
+        ("UNWATCH", "+OK"),
+        ("GET k", "$4 zero"),
+        ("MULTI", "+OK"),
+        ("SELECT 3", "+QUEUED"),
+        ("EXEC", "*1 +OK"),
+        ("GET k", "$5 three"),
+    ]);
+    let databases: Vec<u32> = fixture.guarded.snapshot().lanes.iter().map(|l| l.database).collect();
+    assert_eq!(databases, [0, 3], "no connection to a database that is not there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_sent_behind_the_last_unsubscribe_is_answered() {
+    let fixture = Fixture::start().await;
+    let mut client = fixture.client();
+    client.check(&[("SET k v", "+OK")]);
+    let answers = |client: &mut hedgerow_testkit::resp::Raw, lines: &[&str]| -> Vec<String> {
+        client.send_all(lines);
+        lines.iter().map(|_| client.next().unwrap().replace("\r\n", " ")).collect()
+    };
+    let plain = ["SUBSCRIBE a", "UNSUBSCRIBE a", "GET k", "PING"];
+    let said = answers(&mut client, &plain);
+    assert_eq!(said[2..], ["$1 v", "+PONG"]);
+    // A message may look like the end of a subscription.
+    client.send("SUBSCRIBE unsubscribe");
+    client.next();
+    fixture.server.raw().stream.write_all(SPOOF).unwrap();
+    assert!(client.next().unwrap().starts_with("*3\r\n$7\r\nmessage"));
+    fixture.server.ask("PUBLISH unsubscribe second");
+    assert!(client.next().unwrap().ends_with("second"));
+
+    let mut newer = fixture.client();
+    assert!(newer.ask("HELLO 3").starts_with('%'));
+    newer.send("UNSUBSCRIBE a b");
+    for channel in ["a", "b"] {
+        let expected = format!(">3 $11 unsubscribe $1 {channel} :0");
+        assert_eq!(newer.next().unwrap().replace("\r\n", " "), expected);
+    }
+    newer.check(&[("PING", "+PONG")]);
+}
+
+const SPOOF: &[u8] = b"*3\r\n$7\r\nPUBLISH\r\n$11\r\nunsubscribe\r\n$6\r\nxx\r\n:0\r\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_debugger_of_the_store_is_kept_off_the_shared_connection() {
+    let fixture = Fixture::start().await;
+    let mut client = fixture.client();
+    let refused = "-ERR SCRIPT DEBUG is not supported through the guard";
+    client.check(&[
+        ("SCRIPT DEBUG YES", refused),
+        ("SCRIPT EXISTS 00", "*1 :0"),
+        ("WATCH k", "+OK"),
+        ("SCRIPT DEBUG SYNC", refused),
+    ]);
 }

@@ -24,8 +24,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const READ: usize = 16 << 10;
 
 enum Owed {
-    /// From the store, by then.
-    Store(Moment),
+    /// From the store, by then. If it is a good one, the client is in that database afterwards.
+    Store(Moment, Option<u32>),
     /// Known already.
     Known(Bytes),
 }
@@ -49,8 +49,13 @@ pub(super) struct Session {
     from_store: BytesMut,
     owed: VecDeque<Owed>,
     transaction: bool,
+    /// A SELECT inside it, which means nothing before its EXEC.
+    selects: Option<u32>,
     watching: bool,
     subscribed: bool,
+    /// Commands sent behind the last UNSUBSCRIBE: if that was the last subscription, they are
+    /// answered like any other.
+    behind_farewell: usize,
     /// The connection is not as it was opened: it is not given back.
     used_up: bool,
     /// What the commands since the last rest may have written.
@@ -70,8 +75,10 @@ impl Session {
             from_store: BytesMut::new(),
             owed: VecDeque::new(),
             transaction: false,
+            selects: None,
             watching: false,
             subscribed: false,
+            behind_farewell: 0,
             used_up: false,
             doubts: Doubts::default(),
             leaving: false,
@@ -109,7 +116,7 @@ impl Session {
             }
             let more = fresh && !self.at_rest();
             let deadline = self.owed.iter().find_map(|owed| match owed {
-                Owed::Store(by) => Some(*by),
+                Owed::Store(by, _) => Some(*by),
                 Owed::Known(_) => None,
             });
             self.from_store.reserve(READ);
@@ -183,6 +190,9 @@ impl Session {
     fn command(&mut self, client: &mut Client, bytes: &Bytes, parser: &Parser) {
         let args = Args::new(bytes, parser.args());
         let row = commands::row_of(&args);
+        let mut selects = None;
+        // What the store will refuse for its arguments changes nothing.
+        let plain = args.len() == 1;
         match row.name {
             "QUIT" => {
                 self.leaving = true;
@@ -192,17 +202,33 @@ impl Session {
                 let text = format!("ERR {} is not supported here through the guard", row.name);
                 return self.owe_error(&text);
             }
-            "MULTI" => self.transaction = true,
-            "EXEC" | "DISCARD" => (self.transaction, self.watching) = (false, false),
-            "WATCH" => self.watching = true,
-            "UNWATCH" if !self.transaction => self.watching = false,
-            "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" if !self.transaction => {
+            // It would be carried out by EXEC, on a connection that others get afterwards.
+            "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" if self.transaction => {
+                let text = format!("ERR {} is not supported here through the guard", row.name);
+                return self.owe_error(&text);
+            }
+            "MULTI" if plain => self.transaction = true,
+            "EXEC" | "DISCARD" if plain && self.transaction => {
+                (self.transaction, self.watching) = (false, false);
+                selects = self.selects.take().filter(|_| row.name == "EXEC");
+            }
+            "WATCH" if !plain && !self.transaction => self.watching = true,
+            "UNWATCH" if plain && !self.transaction => self.watching = false,
+            "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" if !plain => {
                 (self.subscribed, self.used_up) = (true, true);
+            }
+            "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "SUNSUBSCRIBE" if self.subscribed => {
+                self.behind_farewell = 0;
             }
             "SELECT" => {
                 self.used_up = true;
                 let number = std::str::from_utf8(args.get(1)).ok().and_then(|n| n.parse().ok());
-                client.database = number.unwrap_or(client.database);
+                let number = number.filter(|&n| self.remote.lanes.has(n));
+                if self.transaction {
+                    self.selects = number.or(self.selects);
+                } else {
+                    selects = number;
+                }
             }
             "PING" | "ECHO" => {}
             _ if row.class == Class::Refused => {
@@ -221,12 +247,15 @@ impl Session {
         }
         self.note(client, &args);
         self.to_store.extend_from_slice(bytes);
-        if !self.subscribed {
-            let clock = self.remote.keeper.clock;
+        if self.subscribed {
+            self.behind_farewell += usize::from(!row.name.ends_with("UNSUBSCRIBE"));
+        } else {
             let waits = row.class == Class::Pinned && is_wait(row.name) && !self.transaction;
-            let timeout = self.remote.lanes.store.settings.call_timeout;
-            let by = if waits { Moment::NEVER } else { clock.now() + timeout };
-            self.owed.push_back(Owed::Store(by));
+            let by = if waits { Moment::NEVER } else { self.due() };
+            // One for each channel that is named, though none of them is subscribed to.
+            let farewells = row.name.ends_with("UNSUBSCRIBE") && !self.transaction;
+            let replies = if farewells { args.len().max(2) - 1 } else { 1 };
+            self.owed.extend((0..replies).map(|_| Owed::Store(by, selects)));
         }
     }
 
@@ -237,6 +266,11 @@ impl Session {
             let now = client.shared.clock.now();
             row.keys_of(args).for_each(|k| self.remote.near.forget(client.database, k, now));
         }
+    }
+
+    /// When an answer to what is sent now is due.
+    fn due(&self) -> Moment {
+        self.remote.keeper.clock.now() + self.remote.lanes.store.settings.call_timeout
     }
 
     fn owe_error(&mut self, text: &str) {
@@ -268,9 +302,18 @@ impl Session {
             if self.subscribed {
                 if is_last_farewell(&bytes) {
                     self.subscribed = false;
+                    let by = self.due();
+                    let behind = std::mem::take(&mut self.behind_farewell);
+                    self.owed.extend((0..behind).map(|_| Owed::Store(by, None)));
                 }
-            } else if whole.kind != Kind::Push {
-                self.owed.pop_front();
+            } else if whole.kind != Kind::Push || is_farewell(&bytes) {
+                // What the store did not do may have left the connection as it was.
+                self.used_up |= whole.kind == Kind::Error;
+                if let Some(Owed::Store(_, Some(database))) = self.owed.pop_front()
+                    && !matches!(whole.kind, Kind::Error | Kind::Null)
+                {
+                    client.database = database;
+                }
                 self.pass_known(client);
             }
         }
@@ -279,7 +322,7 @@ impl Session {
 
     /// Ends the session. What cannot be answered any more is answered here.
     pub(super) fn close(mut self, client: &mut Client, end: End) -> Result<(), ()> {
-        let owes = self.owed.iter().any(|owed| matches!(owed, Owed::Store(_)));
+        let owes = self.owed.iter().any(|owed| matches!(owed, Owed::Store(..)));
         match end {
             End::Done => {
                 let clean = !self.used_up && self.from_store.is_empty() && !self.scanner.midway();
@@ -292,8 +335,10 @@ impl Session {
                 if owes {
                     self.end_at_the_store();
                 }
+                // A client that is to be closed is told first.
+                let told = (client.closing || self.leaving) && !client.out.is_empty();
                 client.closing = true;
-                Err(())
+                if told { Ok(()) } else { Err(()) }
             }
             End::Failed(fault) => {
                 if let Some(permit) = self.permit.take() {
@@ -314,7 +359,7 @@ impl Session {
                 for owed in std::mem::take(&mut self.owed) {
                     match owed {
                         Owed::Known(bytes) => client.out.extend_from_slice(&bytes),
-                        Owed::Store(_) => fallback::error(&mut client.out, Why::Fault(&fault)),
+                        Owed::Store(..) => fallback::error(&mut client.out, Why::Fault(&fault)),
                     }
                 }
                 if self.transaction || self.watching {
@@ -356,9 +401,18 @@ fn is_wait(name: &str) -> bool {
     name.starts_with('B') || matches!(name, "WAIT" | "WAITAOF" | "XREAD")
 }
 
+/// Whether this says that a subscription has ended.
+fn is_farewell(reply: &[u8]) -> bool {
+    let Some((b'*' | b'>', rest)) = reply.split_first() else { return false };
+    let kinds: [&[u8]; 3] = [
+        b"3\r\n$11\r\nunsubscribe\r\n",
+        b"3\r\n$12\r\npunsubscribe\r\n",
+        b"3\r\n$12\r\nsunsubscribe\r\n",
+    ];
+    kinds.iter().any(|kind| rest.starts_with(kind))
+}
+
 /// Whether this says that no subscription is left.
 fn is_last_farewell(reply: &[u8]) -> bool {
-    const WORD: &[u8] = b"unsubscribe\r\n";
-    let head = &reply[..reply.len().min(40)];
-    reply.ends_with(b"\r\n:0\r\n") && head.windows(WORD.len()).any(|w| w == WORD)
+    is_farewell(reply) && reply.ends_with(b"\r\n:0\r\n")
 }
