@@ -4,7 +4,7 @@ CARGO ?= cargo
 DEMO_PORT ?= 8080
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run build test check fmt lint deny docs bench drill drill-real soak fuzz loom dashboard-test tools clean
+.PHONY: help demo run build test check fmt lint deny docs bench drill drill-real soak fuzz loom dashboard-test screenshots tools clean
 
 help: ## list this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,8 +60,13 @@ loom: ## race the lock-free policies through every interleaving
 fuzz: ## a long run of seeded mutations through every decoder (HEDGEROW_MUTATIONS=n); cargo-fuzz targets are in fuzz/
 	HEDGEROW_MUTATIONS=$${HEDGEROW_MUTATIONS:-5000000} $(CARGO) test --locked --release -p hedgerow-wire --test mutations -- --nocapture
 
-dashboard-test: ## the dashboard in a real browser
-	@echo "There is no dashboard yet." >&2; exit 2
+dashboard-test: tools ## the dashboard in a real Chromium, before the real binary (HEDGEROW_BIN= takes another build)
+	$(if $(HEDGEROW_BIN),,$(CARGO) build --locked -p hedgerow)
+	dashboard/test/run node --test --test-reporter spec dashboard/test/*.test.mjs
+
+screenshots: tools ## the pictures of the docs: three incidents, played anew (4 min)
+	$(if $(HEDGEROW_BIN),,$(CARGO) build --locked -p hedgerow)
+	dashboard/test/run node dashboard/test/screenshots.mjs docs/dashboard
 
 clean:
 	$(CARGO) clean
