@@ -33,7 +33,7 @@ use crate::cache::{Cache, Hold, Lease, Leased, Purged, Saved};
 use crate::journal_file;
 use crate::keeper::Keeper;
 use crate::lane::stream::Tls;
-use crate::lane::{Store, Told};
+use crate::lane::{Store, Told, Waits};
 use crate::lanes::Lanes;
 use crate::memory::Memory;
 use crate::near::Near;
@@ -125,7 +125,7 @@ impl Guarded {
             ..settings.guard
         };
         let config = GuardConfig::new(policy).map_err(|e| GuardedError::Setting(e.to_string()))?;
-        let stall = policy.breaker.stall;
+        let waits = Waits::new(&redis, policy.breaker.stall);
         let guard = Arc::new(Guard::new(config, clock.now()));
         let tls =
             Tls::new(redis.tls.as_ref()).map_err(|e| GuardedError::Certificates(e.to_string()))?;
@@ -150,7 +150,7 @@ impl Guarded {
             guard,
             observer,
             stir,
-            stall,
+            waits,
             told: Told::default(),
         };
         let remote = Arc::new(Remote {
@@ -184,14 +184,18 @@ impl Guarded {
         }
     }
 
-    /// Takes other bounds of the breaker, the canary and the deadlines of its probes. The window
-    /// keeps what it holds; what is in flight keeps the deadline it began with.
+    /// Takes other bounds of the breaker and the canary, the deadlines in `guard` for calls, and
+    /// `connect` for connecting. The window keeps what it holds; what is in flight keeps the deadline
+    /// it began with.
     ///
     /// # Errors
     /// Names the first bound that cannot work; nothing is changed then.
-    pub fn reconfigure(&self, guard: GuardSettings) -> Result<(), GuardedError> {
+    pub fn reconfigure(&self, guard: GuardSettings, connect: Duration) -> Result<(), GuardedError> {
         let config = GuardConfig::new(guard).map_err(|e| GuardedError::Setting(e.to_string()))?;
         let keeper = self.keeper();
+        if let Some(remote) = self.remote() {
+            remote.lanes.store.waits.set(&guard, connect);
+        }
         keeper.guard.reconfigure(keeper.clock.now(), config);
         keeper.stir.notify_one();
         Ok(())

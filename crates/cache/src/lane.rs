@@ -19,10 +19,12 @@ mod driver;
 mod linger;
 pub(crate) mod slot;
 pub(crate) mod stream;
+mod waits;
 mod wire;
 
 pub(crate) use connect::{Identity, connect};
 pub(crate) use slot::Slot;
+pub(crate) use waits::Waits;
 
 use crate::fault::Fault;
 use crate::settings::RedisSettings;
@@ -37,7 +39,6 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::Duration;
 use stream::Tls;
 use tokio::sync::Notify;
 
@@ -50,8 +51,8 @@ pub(crate) struct Store {
     pub(crate) observer: Arc<dyn Observer>,
     /// Wakes whoever tells the guard's transitions.
     pub(crate) stir: Arc<Notify>,
-    /// Silence that may be a stall: then the guard is asked. Zero: never.
-    pub(crate) stall: Duration,
+    /// The deadlines in force; those in `settings` are the first ones.
+    pub(crate) waits: Waits,
     pub(crate) told: Told,
 }
 

@@ -22,7 +22,7 @@ pub struct Address {
 pub enum Trust {
     /// The authorities that browsers trust.
     WebRoots,
-    /// Those in a PEM file.
+    /// Those, and the ones in a PEM file.
     File(PathBuf),
 }
 

@@ -23,15 +23,16 @@ pub(crate) fn parse(url: &str) -> Result<Parsed, String> {
         }
         _ => return Err("a store's URL begins with redis:// or rediss://".to_owned()),
     };
+    // A password may hold what would end it elsewhere: it ends at the last @.
+    let (credential, rest) = match rest.rsplit_once('@') {
+        None => (None, rest),
+        Some((credential, rest)) => (Some(self::credential(credential)?), rest),
+    };
     let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+    let (place, database) = rest.split_once('/').unwrap_or((rest, ""));
     let database = match database {
         "" => 0,
         text => text.parse().map_err(|_| format!("the database is no number: {text:?}"))?,
-    };
-    let (credential, place) = match authority.rsplit_once('@') {
-        None => (None, authority),
-        Some((credential, place)) => (Some(self::credential(credential)?), place),
     };
     Ok(Parsed { tls, address: address(place)?, credential, database })
 }
@@ -100,6 +101,9 @@ mod tests {
         assert_eq!(credential.password, "p@ss:w");
         assert_eq!(full.database, 3);
         assert_eq!(parse("redis://:secret@[::1]:1/").unwrap().address.host, "::1");
+        let raw = parse("redis://app:a/b@c?d#e@h:1/2").unwrap();
+        assert_eq!(raw.credential.unwrap().password, "a/b@c?d#e");
+        assert_eq!((raw.address.host.as_str(), raw.database), ("h", 2));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! is, in one sentence.
 
 use crate::config::{CacheStore, Config, JournalOverflow, Shed as ShedKey};
-use hedgerow_cache::settings::Shed;
+use hedgerow_cache::settings::{Shed, Trust};
 use hedgerow_cache::{Guarded, GuardedSettings, Port, PortSettings, RedisSettings};
 use hedgerow_clock::Clock;
 use hedgerow_policy::Observer;
@@ -61,13 +61,14 @@ impl CachePort {
         self.port.local_addr()
     }
 
-    /// Puts the thresholds of a new configuration in force; the window keeps what it holds.
+    /// Puts the thresholds and deadlines of a new configuration in force; the window keeps what it
+    /// holds.
     ///
     /// # Errors
     /// Names what cannot work; the old thresholds stay.
     pub fn reconfigure(&self, config: &Config) -> Result<(), String> {
         let guard = guard_settings(config);
-        self.guarded.reconfigure(guard).map_err(|e| e.to_string())
+        self.guarded.reconfigure(guard, config.cache.connect_timeout).map_err(|e| e.to_string())
     }
 
     /// Takes no new client and lets those there finish what they have sent.
@@ -78,6 +79,9 @@ impl CachePort {
 
 fn redis(config: &Config, url: &str) -> Result<RedisSettings, String> {
     let mut redis = RedisSettings::from_url(url).map_err(|e| format!("cache.store: {e}"))?;
+    if let (Some(_), Some(file)) = (&redis.tls, &config.cache.tls_ca) {
+        redis.tls = Some(Trust::File(file.clone()));
+    }
     redis.call_timeout = config.cache.call_timeout;
     redis.connect_timeout = config.cache.connect_timeout;
     redis.liveness_timeout = config.cache.liveness_timeout;

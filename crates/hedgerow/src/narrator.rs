@@ -3,6 +3,8 @@
 //! Invariant: lines go to standard error from a thread of their own behind a bounded channel. A
 //! terminal that takes nothing costs lines, which are counted, never a request.
 
+use hedgerow_policy::breaker::State;
+use hedgerow_policy::observe::CacheEvent;
 use hedgerow_policy::{Event, Observer};
 use std::borrow::Cow;
 use std::io::Write;
@@ -78,6 +80,27 @@ fn line(event: &Event<'_>, redact: bool) -> Option<String> {
             format!("hedgerow: worker {worker} rests for {ms} ms ({failures} failure{s} in a row)")
         }
         Event::WorkerOutput { worker, line, .. } => format!("[worker {worker}] {}", shown(line)),
+        Event::Cache(CacheEvent::Lost { database, error }) => {
+            format!("hedgerow: cache, database {database}: {}", shown(error))
+        }
+        Event::Cache(CacheEvent::Connected { database, again, order_guaranteed }) => {
+            let how = match (again, order_guaranteed) {
+                (_, false) => {
+                    "connected, but the store does not allow CLIENT KILL: order is not guaranteed"
+                }
+                (true, true) => "connected again",
+                (false, true) => return None,
+            };
+            format!("hedgerow: cache, database {database}: {how}")
+        }
+        Event::BreakerTransition { name, transition } => {
+            let state = match transition.to {
+                State::Open => "open",
+                State::Closed => "closed",
+                State::HalfOpen => return None,
+            };
+            format!("hedgerow: the circuit of {name} is {state}: {}", transition.cause.name())
+        }
         Event::ReloadDone => "hedgerow: reloaded".to_owned(),
         Event::ReloadAbandoned { error } => {
             format!("hedgerow: reload abandoned, the old workers serve on: {error}")

@@ -155,6 +155,13 @@ pub fn read_at_start(old: &Config, new: &Config) -> Vec<&'static str> {
         ("[admin]", old.admin != new.admin),
         ("[log]", old.log != new.log),
         ("[telemetry]", old.telemetry != new.telemetry),
+        ("cache.store", old.cache.store != new.cache.store),
+        ("cache.tls_ca", old.cache.tls_ca != new.cache.tls_ca),
+        ("cache.max_bytes", old.cache.max_bytes != new.cache.max_bytes),
+        ("cache.key_prefix", old.cache.key_prefix != new.cache.key_prefix),
+        ("cache.journal", old.cache.journal != new.cache.journal),
+        ("cache.stale_ms", old.cache.stale != new.cache.stale),
+        ("[cache.resp]", old.cache.resp != new.cache.resp),
     ];
     keys.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
 }

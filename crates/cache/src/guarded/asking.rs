@@ -62,7 +62,7 @@ impl Remote {
         let clock = self.keeper.clock;
         let slot = Slot::next(None, replies);
         lane.submit(bytes, replies, &slot)?;
-        let limit = clock.now() + self.lanes.store.settings.call_timeout;
+        let limit = clock.now() + self.lanes.store.waits.call();
         let in_time = clock.until(limit, slot.settled()).await.is_some();
         let mut frames = Vec::new();
         match slot.take(&mut frames) {

@@ -4,13 +4,15 @@
 //! predecessor may still do has been dealt with.
 
 use crate::fault::Fault;
+use crate::lane::Store;
 use crate::lane::doubt::Doubts;
-use crate::lane::stream::{Stream, Tls};
+use crate::lane::stream::Stream;
 use crate::settings::RedisSettings;
 use bytes::{Bytes, BytesMut};
 use hedgerow_clock::Clock;
 use hedgerow_wire::resp::{Limits, Protocol, Scanner, Value, decode, reply};
 use std::io;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Who a connection is to the server, so that it can be ended from another one.
@@ -46,15 +48,14 @@ pub(crate) struct Predecessor {
 
 /// Connects and greets, all within the connect timeout.
 pub(crate) async fn connect(
-    settings: &RedisSettings,
-    tls: &Tls,
-    clock: Clock,
+    store: &Store,
     database: u32,
     protocol: Protocol,
 ) -> Result<Greeted, Fault> {
-    let limit = clock.now() + settings.connect_timeout;
+    let (clock, settings) = (store.clock, &store.settings);
+    let limit = clock.now() + store.waits.connect();
     let work = async {
-        let mut stream = tls.connect(&settings.address).await.map_err(|e| refused(&e))?;
+        let mut stream = store.tls.connect(&settings.address).await.map_err(|e| refused(&e))?;
         let identity = greet(&mut stream, settings, database, protocol).await?;
         Ok(Greeted { stream, identity })
     };
@@ -142,8 +143,8 @@ fn field(text: &Bytes, name: &[u8], end: u8) -> Option<Bytes> {
 pub(crate) async fn settle(
     greeted: &mut Greeted,
     old: &Predecessor,
-    settings: &RedisSettings,
     clock: Clock,
+    within: Duration,
 ) -> Result<(), Fault> {
     let mut out = BytesMut::new();
     let mut commands = 0;
@@ -163,7 +164,7 @@ pub(crate) async fn settle(
     if commands == 0 {
         return Ok(());
     }
-    let limit = clock.now() + settings.connect_timeout;
+    let limit = clock.now() + within;
     let work = exchange(&mut greeted.stream, &out, commands as usize);
     let answers = clock.until(limit, work).await.unwrap_or(Err(Fault::Timeout))?;
     for answer in answers {

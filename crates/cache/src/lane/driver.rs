@@ -22,6 +22,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
+/// A silence is looked at again by then: a reload may have made shorter what it may last.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Why a connection stopped serving.
 enum End {
     Stopped,
@@ -52,11 +55,12 @@ pub(super) async fn drive(shared: Arc<Shared>) {
         lingering: Vec::new(),
         removing: None,
     };
-    let mut first = true;
+    let (mut first, mut said) = (true, String::new());
     loop {
         let fault = match driver.connect().await {
             Ok((wire, identity)) => {
                 driver.opened(&identity, first);
+                said.clear();
                 first = false;
                 let served_from = shared.now();
                 let fault = driver.serve_and_bury(wire, identity).await;
@@ -68,10 +72,12 @@ pub(super) async fn drive(shared: Arc<Shared>) {
             }
             Err(fault) => {
                 shared.shut(&fault);
-                shared.store.observer.on(&Event::Cache(CacheEvent::Lost {
-                    database: shared.database,
-                    error: &fault.to_string(),
-                }));
+                // The same reason once, not at every attempt.
+                let reason = fault.to_string();
+                if reason != said {
+                    shared.lost(&reason);
+                    said = reason;
+                }
                 let delay = backoff.on_failure(Duration::ZERO, jitter.ratio());
                 shared.pause(delay).await;
                 fault
@@ -90,6 +96,11 @@ impl Shared {
         self.queue().stopped
     }
 
+    fn lost(&self, error: &str) {
+        let event = CacheEvent::Lost { database: self.database, error };
+        self.store.observer.on(&Event::Cache(event));
+    }
+
     fn shut(&self, fault: &Fault) {
         let fault = match fault {
             Fault::Unconnected(_) => fault.clone(),
@@ -102,15 +113,16 @@ impl Shared {
     /// it is a stall is for the guard to say.
     fn judge_silence(&self, since: Moment) -> Option<Moment> {
         let now = self.now();
-        let dead = since + self.store.settings.liveness_timeout;
+        let dead = since + self.store.waits.liveness();
         if now >= dead {
             return None;
         }
-        let stall = since + self.store.stall;
+        let silence = self.store.waits.stall();
+        let stall = since + silence;
         if now < stall {
             return Some(stall.min(dead));
         }
-        if !self.store.stall.is_zero() {
+        if !silence.is_zero() {
             self.store.guard.on_wake(now);
             self.store.stirred();
         }
@@ -136,10 +148,9 @@ impl Driver {
         let shared = &self.shared;
         let store = &shared.store;
         let clock = store.clock;
-        let mut greeted =
-            connect(&store.settings, &store.tls, clock, shared.database, shared.protocol).await?;
+        let mut greeted = connect(store, shared.database, shared.protocol).await?;
         while let Some(old) = self.before.last() {
-            settle(&mut greeted, old, &store.settings, clock).await?;
+            settle(&mut greeted, old, clock, store.waits.connect()).await?;
             let removed = self.before.pop().map_or(0, |old| old.doubts.len());
             store.told.settled.fetch_add(removed as u64, Ordering::Relaxed);
         }
@@ -185,11 +196,7 @@ impl Driver {
         shared.pending.store(0, Ordering::Relaxed);
         shared.store.guard.on_lost(remains.missing as u64);
         if !matches!(end, End::Stopped) {
-            let error = &fault.to_string();
-            shared
-                .store
-                .observer
-                .on(&Event::Cache(CacheEvent::Lost { database: shared.database, error }));
+            shared.lost(&fault.to_string());
         }
         if let Some((doubts, ..)) = self.removing.take() {
             // Whether it was removed is not known: it is removed again.
@@ -255,6 +262,7 @@ impl Driver {
                 let Some(due) = shared.judge_silence(since) else {
                     return Poll::Ready(End::Silent);
                 };
+                let due = due.min(shared.now() + LOOK);
                 timer.as_mut().reset(shared.store.clock.instant(due));
                 armed = true;
             }

@@ -36,20 +36,18 @@ impl Tls {
     pub(crate) fn new(trust: Option<&Trust>) -> io::Result<Tls> {
         let Some(trust) = trust else { return Ok(Tls(None)) };
         let mut roots = RootCertStore::empty();
-        match trust {
-            Trust::WebRoots => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
-            Trust::File(path) => {
-                let certificates = rustls::pki_types::CertificateDer::pem_file_iter(path)
-                    .map_err(io::Error::other)?;
-                for certificate in certificates {
-                    let certificate = certificate.map_err(io::Error::other)?;
-                    roots.add(certificate).map_err(io::Error::other)?;
-                }
-                if roots.is_empty() {
-                    return Err(io::Error::other("there is no certificate in it"));
-                }
+        if let Trust::File(path) = trust {
+            let certificates =
+                rustls::pki_types::CertificateDer::pem_file_iter(path).map_err(io::Error::other)?;
+            for certificate in certificates {
+                let certificate = certificate.map_err(io::Error::other)?;
+                roots.add(certificate).map_err(io::Error::other)?;
+            }
+            if roots.is_empty() {
+                return Err(io::Error::other("there is no certificate in it"));
             }
         }
+        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -65,7 +63,9 @@ impl Tls {
         plain.set_nodelay(true)?;
         let Some(connector) = &self.0 else { return Ok(Stream::Plain(plain)) };
         let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
-        Ok(Stream::Tls(Box::new(connector.connect(name, plain).await?)))
+        let secured = connector.connect(name, plain).await;
+        let failed = |error| io::Error::other(format!("the TLS handshake failed: {error}"));
+        Ok(Stream::Tls(Box::new(secured.map_err(failed)?)))
     }
 }
 

@@ -243,11 +243,14 @@ impl Client {
     }
 
     /// A timer for the oldest batch. Later ones have later deadlines, so it is set anew only when
-    /// it has fired.
+    /// it has fired, or when a reload has made deadlines shorter.
     fn poll_timer(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(Pending::Batch(batch)) = self.pending.front() else { return Poll::Pending };
         let (clock, deadline) = (self.shared.clock, batch.deadline);
         let timer = self.timer.get_or_insert_with(|| Box::pin(clock.timer(deadline)));
+        if timer.deadline() > clock.instant(deadline) {
+            timer.as_mut().reset(clock.instant(deadline));
+        }
         loop {
             if timer.as_mut().poll(context).is_pending() {
                 return Poll::Pending;

@@ -165,7 +165,7 @@ impl Client {
             database: lane_of.0,
             bytes,
             items,
-            deadline: now + remote.lanes.store.settings.call_timeout,
+            deadline: now + remote.lanes.store.waits.call(),
             upgrade: self.protocol == Protocol::Resp3 && lane_of.1 == Protocol::Resp2,
         };
         self.in_flight += batch.items.len();

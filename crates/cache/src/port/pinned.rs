@@ -120,7 +120,7 @@ async fn with(
 
 async fn open(remote: &Remote, of: Of) -> Result<Own, Fault> {
     let store = &remote.lanes.store;
-    let greeted = connect(&store.settings, &store.tls, store.clock, of.0, of.1).await?;
+    let greeted = connect(store, of.0, of.1).await?;
     Ok(Own { stream: greeted.stream, identity: greeted.identity, of })
 }
 

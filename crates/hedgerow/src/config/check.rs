@@ -14,8 +14,11 @@ impl Resolver<'_> {
             let (cert, key) = (sub.inner.cert.as_ref(), sub.inner.key.as_ref());
             for (name, path, set) in [("cert", &tls.cert, cert), ("key", &tls.key, key)] {
                 let place = set.map_or(&sub.place, |set| &set.place);
-                self.pem(name, path, place);
+                self.pem(&format!("server.tls.{name}"), path, place);
             }
+        }
+        if let Some(path) = &config.cache.tls_ca {
+            self.pem("cache.tls_ca", path, &document.cache.inner.tls_ca.place);
         }
         let worker = &document.worker.inner;
         let mut base = self.machine.working_dir();
@@ -65,10 +68,10 @@ impl Resolver<'_> {
     }
 
     /// A file that holds what it should, as far as its first lines tell: the listener reads the rest.
-    fn pem(&mut self, name: &str, path: &Path, place: &Place) {
-        let key = format!("server.tls.{name}");
+    fn pem(&mut self, key: &str, path: &Path, place: &Place) {
+        let private = key.ends_with(".key");
         if !self.machine.is_file(path) {
-            return self.file(&key, path, place);
+            return self.file(key, path, place);
         }
         let shown = path.display();
         let text = match self.machine.text(path) {
@@ -79,15 +82,15 @@ impl Resolver<'_> {
             }
         };
         let holds = |label: &&str| text.contains(&format!("-----BEGIN {label}-----"));
-        let (what, labels): (_, &[&str]) = match name {
-            "cert" => ("certificate", &["CERTIFICATE"]),
-            _ => ("private key", &["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"]),
+        let (what, labels): (_, &[&str]) = match private {
+            false => ("certificate", &["CERTIFICATE"]),
+            true => ("private key", &["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"]),
         };
         if labels.iter().any(holds) {
             return;
         }
         let message = format!("`{key}`: there is no {what} in {shown}");
-        let advice = if name == "key" && holds(&"ENCRYPTED PRIVATE KEY") {
+        let advice = if private && holds(&"ENCRYPTED PRIVATE KEY") {
             format!("it is encrypted; `openssl pkey -in {shown} -out NEW` writes one that is not")
         } else {
             format!("name a PEM file with a block -----BEGIN {}-----", labels[0])

@@ -16,15 +16,20 @@ pub(crate) fn guarded(redis: &Redis, more: &str) -> (Server, SocketAddr) {
 
 /// The same in front of the store that the lines name.
 pub(crate) fn serving(lines: &str) -> (Server, SocketAddr) {
-    let server = Server::start(&format!("cache.resp.listen = \"127.0.0.1:0\"\n{lines}"));
-    let address = until("the address of the port", || {
+    let lines = format!("cache.resp.listen = \"127.0.0.1:0\"\n{lines}");
+    let server = Server::start(&lines);
+    let port = port_of(&server);
+    (server, port)
+}
+
+/// Where the Redis port of a server is.
+pub(crate) fn port_of(server: &Server) -> SocketAddr {
+    until("the address of the port", || {
         let said = server.stderr();
         let (_, rest) = said.split_once("cache on redis://")?;
         rest.lines().next()?.parse().ok()
-    });
-    (server, address)
+    })
 }
-
 #[test]
 fn a_stalled_store_sheds_reads_keeps_purges_and_closes_early() {
     let redis = Redis::start();
@@ -83,6 +88,38 @@ fn the_cache_runs_without_workers_and_on_the_embedded_store() {
     drop((caller, client));
     hedgerow_testkit::processes::signal(child.id(), rustix::process::Signal::TERM);
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn a_reload_changes_deadlines_and_thresholds_and_forgets_nothing() {
+    let redis = Redis::start();
+    let lines = |timeout: u32, throughput: u32| {
+        format!(
+            "cache.store = \"redis://127.0.0.1:{}\"\ncache.resp.listen = \"127.0.0.1:0\"\n\
+             cache.liveness_timeout_ms = 200000\ncache.call_timeout_ms = {timeout}\n\
+             cache.breaker = {{ stall_ms = 0, window_ms = 600000, min_throughput = {throughput} }}",
+            redis.port
+        )
+    };
+    let server = Server::start(&lines(100_000, 1000));
+    let mut caller = Raw::connect(port_of(&server));
+    caller.check(&[("SET a 1", "+OK"), ("GET a", "$1 1"), ("GET a", "$1 1")]);
+    let breaker = || server.admin("/admin/breakers")["breakers"][0].clone();
+    assert_eq!(breaker()["calls"], 3);
+
+    server.scratch.file("hedgerow.toml", crate::server::config(&lines(50, 4)));
+    server.reload();
+    server.event("reload.done", |_| true);
+    redis.pause();
+    // With the old deadline no test would wait for these; with the old threshold nothing opens.
+    for _ in 0..3 {
+        assert_eq!(caller.ask("GET a"), "$-1");
+    }
+    let shown = breaker();
+    assert_eq!((&shown["state"], &shown["calls"]), (&"open".into(), &6.into()), "{shown}");
+    assert!(!server.stderr().contains("read at start only"), "{}", server.stderr());
+    redis.resume();
+    server.stop();
 }
 
 #[test]

@@ -7,6 +7,8 @@ mod admin;
 mod ambiguous;
 // The guarded cache in front of a real store.
 mod cache;
+// The store behind TLS and an access list.
+mod cache_access;
 // Real Redis clients, through the port and direct.
 mod clients;
 // The other commands: `demo`, `conform`, `check`.

@@ -75,8 +75,20 @@ impl Server {
 
     /// The same in a directory that has something in it already, with further arguments.
     pub(crate) fn start_in(scratch: Scratch, lines: &str, args: &[&str]) -> Server {
+        Server::start_among(scratch, lines, args, &[])
+    }
+
+    /// The same with further variables of the environment.
+    pub(crate) fn start_among(
+        scratch: Scratch,
+        lines: &str,
+        args: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Server {
         scratch.file("hedgerow.toml", config(lines));
-        let mut child = spawn(&scratch, args);
+        let mut command = command(&scratch, args);
+        command.envs(variables.iter().copied());
+        let mut child = Leashed(command.spawn().expect("hedgerow runs"));
         let stdout = Lines::of(child.stdout.take().expect("a pipe"));
         let stderr = Lines::of(child.stderr.take().expect("a pipe"));
         let (addr, admin) = until("the line with the addresses", || {

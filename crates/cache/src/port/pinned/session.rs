@@ -270,7 +270,7 @@ impl Session {
 
     /// When an answer to what is sent now is due.
     fn due(&self) -> Moment {
-        self.remote.keeper.clock.now() + self.remote.lanes.store.settings.call_timeout
+        self.remote.keeper.clock.now() + self.remote.lanes.store.waits.call()
     }
 
     fn owe_error(&mut self, text: &str) {

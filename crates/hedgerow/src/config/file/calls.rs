@@ -165,6 +165,9 @@ options! {
     Cache {
         /// Where values are kept.
         store: Set<StoreUrl> = "memory";
+        /// PEM file of authorities that are trusted, beside those that browsers trust, to vouch for a
+        /// store at rediss://.
+        tls_ca: Set<String> = "";
         /// Size of the memory store.
         max_bytes: Set<Bytes> = "256MiB";
         /// Limit of one call to the store.

@@ -11,6 +11,7 @@ const OF_A_STORE: &[&str] = &[
     "cache.connect_timeout_ms",
     "cache.liveness_timeout_ms",
     "cache.key_prefix",
+    "cache.tls_ca",
     "cache.breaker",
     "cache.canary",
     "cache.journal",
@@ -43,6 +44,13 @@ impl Linter<'_> {
                 );
             }
             return;
+        }
+        let tls_ca = &self.document.cache.inner.tls_ca;
+        let url = &self.document.cache.inner.store.value.0;
+        if config.tls_ca.is_some() && !url.starts_with("rediss") {
+            let message =
+                "`cache.tls_ca` does nothing: the connection to `cache.store` is not secured";
+            self.warn(&tls_ca.place, message, "let cache.store begin with rediss://");
         }
         self.waits();
         self.canary(changed);

@@ -194,6 +194,8 @@ pub enum CacheStore {
 pub struct Cache {
     /// Where values are kept.
     pub store: CacheStore,
+    /// Authorities trusted beside those that browsers trust; `None`: none.
+    pub tls_ca: Option<PathBuf>,
     /// Size of the memory store, in bytes.
     pub max_bytes: u64,
     /// Limit of one call.

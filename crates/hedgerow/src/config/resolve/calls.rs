@@ -148,6 +148,7 @@ impl Resolver<'_> {
         let (stall, journal) = (&from.breaker.inner, &from.journal.inner);
         to::Cache {
             store,
+            tls_ca: from_file::path_or_none(&from.tls_ca.value),
             max_bytes: from.max_bytes.value.0,
             call_timeout: from.call_timeout_ms.value.0,
             connect_timeout: from.connect_timeout_ms.value.0,
