@@ -17,7 +17,7 @@ use hedgerow_policy::Moment;
 use hedgerow_policy::failure::{At, Class, Failure};
 use hedgerow_policy::hedge::Role;
 use hedgerow_upstream::{Body, CallOptions, PlanContext, Report};
-use http::header::{HeaderName, HeaderValue};
+use http::header::{ACCEPT, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body::{Body as _, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -141,7 +141,7 @@ async fn serve(shared: Arc<Shared>, tcp: tokio::net::TcpStream, mut over: watch:
 impl Shared {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let ids = Ids::of(request.headers());
-        let asked = request.headers().clone();
+        let asked = accepted(request.headers());
         let mut report = Report::default();
         let answered = if request.uri().path() == BATCH {
             self.batch(request, &ids).await
@@ -221,6 +221,11 @@ impl Shared {
         *answer.headers_mut() = results.headers();
         Ok(answer.map(|()| Pieces::new(results).boxed_unsync()))
     }
+}
+
+/// What of a request's head matters to a failure.
+fn accepted(headers: &HeaderMap) -> HeaderMap {
+    headers.get_all(ACCEPT).iter().map(|value| (ACCEPT, value.clone())).collect()
 }
 
 /// The upstream's name and the rest of the path, with the query.

@@ -3,12 +3,15 @@
 //! Invariant: an id is `[A-Za-z0-9._:-]{1,128}`, so it can stand in a header, a log line and a JSON
 //! text as it is. One that is not is replaced whole, never repaired. The query is no source.
 
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAX_LEN: usize = 128;
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The ids of one request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,9 +23,9 @@ pub(crate) struct Ids {
 impl Ids {
     /// The ids that a head carries, or new ones.
     pub(crate) fn of(headers: &HeaderMap) -> Ids {
-        let request = headers.get("x-request-id").map(accept);
+        let request = headers.get(REQUEST_ID).map(accept);
         let trace = parent(headers)
-            .or_else(|| headers.get("x-trace-id").map(accept))
+            .or_else(|| headers.get(TRACE_ID).map(accept))
             .or_else(|| request.clone())
             .unwrap_or_else(fresh);
         Ids { trace, request: request.unwrap_or_else(fresh) }
@@ -45,7 +48,7 @@ fn is_id(text: &str) -> bool {
 /// The trace id of a valid `traceparent` (W3C Trace Context, 3.2): one header, lower-case
 /// hexadecimal, neither id all zeros. A version after 00 may have more behind another hyphen.
 fn parent(headers: &HeaderMap) -> Option<String> {
-    let mut values = headers.get_all("traceparent").iter();
+    let mut values = headers.get_all(TRACEPARENT).iter();
     let text = values.next()?.to_str().ok()?;
     if values.next().is_some() {
         return None;

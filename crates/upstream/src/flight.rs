@@ -31,7 +31,7 @@ pub(crate) struct Flight {
     timer: Timer,
     started: Moment,
     verdict: Option<Verdict>,
-    settled_after: std::time::Duration,
+    settled: Report,
     recorded: bool,
 }
 
@@ -40,7 +40,7 @@ impl Flight {
         upstream: Arc<Upstream>,
         mut request: Request<crate::Body>,
         options: CallOptions,
-    ) -> Result<Flight, CallError> {
+    ) -> Result<Box<Flight>, CallError> {
         let (clock, settings) = (upstream.around.clock, &upstream.settings);
         let template = crate::head::Template::new(&mut request);
         let (keep, limit) = (settings.buffer_limit, settings.body_limit);
@@ -61,7 +61,7 @@ impl Flight {
         };
         let now = clock.now();
         let race = Race::new(now, &mut upstream.state(), call);
-        let mut flight = Flight {
+        let mut flight = Box::new(Flight {
             key: Key {
                 template,
                 body,
@@ -76,10 +76,10 @@ impl Flight {
             timer: Timer::default(),
             started: now,
             verdict: None,
-            settled_after: std::time::Duration::ZERO,
+            settled: Report::default(),
             recorded: false,
             upstream,
-        };
+        });
         flight.carry_out(now);
         Ok(flight)
     }
@@ -173,8 +173,8 @@ impl Flight {
 
     fn settled(&mut self, now: Moment, verdict: Verdict) {
         self.verdict = Some(verdict);
-        self.settled_after = now.since(self.started);
-        let Report { winner, hedged_after, attempts, duration, .. } = self.report();
+        self.settled = self.report(now.since(self.started));
+        let Report { winner, hedged_after, attempts, duration, .. } = self.settled;
         self.tell(CallEvent::KeySettled { winner, duration, attempts, hedged_after });
     }
 
@@ -182,21 +182,20 @@ impl Flight {
         self.upstream.tell(&self.trace, event);
     }
 
-    pub(crate) fn report(&self) -> Report {
+    fn report(&self, duration: std::time::Duration) -> Report {
         let race = self.race.report();
         Report {
             attempts: race.attempts.len() as u32,
             winner: race.winner,
             hedged_after: race.hedged_after,
             retries: race.retries,
-            duration: self.settled_after,
+            duration,
         }
     }
 
     /// The answer, once the key is settled.
-    pub(crate) fn into_answer(mut self) -> Result<Response, CallError> {
-        let report = self.report();
-        let last_status = self.race.report().attempts.iter().rev().find_map(|a| a.status);
+    pub(crate) fn into_answer(mut self: Box<Flight>) -> Result<Response, CallError> {
+        let report = self.settled;
         let failure = match self.verdict {
             Some(Verdict::Answer { attempt, .. }) => {
                 match self.attempts[attempt.index()].take_answer() {
@@ -222,6 +221,7 @@ impl Flight {
                 Failure::new(Class::ClientClosed, At::Client, "nobody waits any more")
             }
         };
+        let last_status = self.race.report().attempts.iter().rev().find_map(|a| a.status);
         Err(CallError { failure, report, last_status })
     }
 
@@ -298,7 +298,7 @@ impl Flight {
         }
         let bytes: Vec<u64> = self.attempts.iter().map(|attempt| attempt.bytes).collect();
         let upstream = &self.upstream;
-        let duration = self.settled_after;
+        let duration = self.settled.duration;
         let entry = KeyEntry::new(
             upstream,
             self.label.clone(),

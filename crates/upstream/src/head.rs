@@ -7,6 +7,7 @@ use hedgerow_policy::jitter::Jitter;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, RETRY_AFTER, TE, TRANSFER_ENCODING,
 };
+use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 /// The head of a key's request, from which each attempt's is made.
 pub(crate) struct Template {
     pub(crate) method: Method,
-    path: String,
+    path: PathAndQuery,
     headers: HeaderMap,
 }
 
@@ -36,8 +37,9 @@ impl Template {
         strip(&mut headers);
         headers.remove(HOST);
         headers.remove(CONTENT_LENGTH); // the body says it
-        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-        Template { method: request.method().clone(), path: path.to_owned(), headers }
+        let path = request.uri().path_and_query().cloned();
+        let path = path.unwrap_or(PathAndQuery::from_static("/"));
+        Template { method: request.method().clone(), path, headers }
     }
 
     pub(crate) fn is_keyed(&self) -> bool {
@@ -54,7 +56,7 @@ impl Template {
         body: B,
     ) -> Option<Request<B>> {
         let mut request = Request::new(body);
-        let path = origin.path(&self.path);
+        let path = self.path_at(origin)?;
         let headers = request.headers_mut();
         *headers = self.headers.clone();
         headers.insert(ATTEMPT, HeaderValue::from(number + 1));
@@ -67,12 +69,19 @@ impl Template {
             parts.path_and_query(path).build().ok()?
         } else {
             headers.insert(HOST, HeaderValue::from_str(origin.authority()).ok()?);
-            path.parse().ok()?
+            Uri::from(path)
         };
         *request.uri_mut() = uri;
         *request.method_mut() = self.method.clone();
         *request.version_mut() = if http2 { Version::HTTP_2 } else { Version::HTTP_11 };
         Some(request)
+    }
+
+    fn path_at(&self, origin: &Origin) -> Option<PathAndQuery> {
+        if origin.base.is_empty() && self.path.as_str().starts_with('/') {
+            return Some(self.path.clone());
+        }
+        origin.path(self.path.as_str()).try_into().ok()
     }
 }
 
@@ -94,7 +103,10 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
         .filter_map(|name| name.trim().parse().ok())
         .collect();
     let fixed = [CONNECTION, KEEP_ALIVE, PROXY_CONNECTION, TE, TRANSFER_ENCODING, UPGRADE];
-    for name in named.into_iter().chain(fixed) {
+    // Most heads have none of them, and looking is cheaper than removing what is not there.
+    let here: Vec<HeaderName> =
+        headers.keys().filter(|name| fixed.contains(name)).cloned().collect();
+    for name in named.into_iter().chain(here) {
         headers.remove(name);
     }
 }

@@ -26,14 +26,13 @@ pub struct Response {
 
 impl Response {
     pub(crate) fn new(
-        flight: Flight,
+        flight: Box<Flight>,
         attempt: AttemptId,
         mut answered: Box<Answered>,
         report: Report,
     ) -> Response {
         let head = answered.head.take();
         let head = head.unwrap_or_else(|| http::Response::new(()).into_parts().0);
-        let flight = Box::new(flight);
         Response { head, report, attempt, answered, flight, held_back: false, ended: false }
     }
 
