@@ -11,21 +11,18 @@ import itertools
 import json
 import os
 import random
-import re
 import signal
-import socket
-import subprocess
 import time
 import urllib.request
 
-from kit import machine, table
-from kit.process import Process, until
-from kit.respclient import CacheError, client_name, connect
-from kit.servers import Server, hedgerow, scratch
+from incident_report import draw, seconds_table, summary, versions
+from kit import machine, stores, table
+from kit.respclient import CacheError, connect
+from kit.servers import scratch
+from kit.stores import CLIENT_DEADLINE
 
 RATE, KEYS, TTL, ZIPF = 600, 1000, 20.0, 1.0
 MU, PATIENCE = 500, 1.0
-DEADLINE, CLIENT_DEADLINE = 0.1, 1.0  # of a call to the store; of a client to a proxy that has the former
 PAID = 0.09  # a call that took this long has paid for the store's silence
 PURGES, PURGE_EVERY = 40, 0.1
 
@@ -266,217 +263,14 @@ async def drive(server, store, run, arrivals, seed):
     await cache.close()
 
 
-@contextlib.contextmanager
-def redis_server(folder):
-    port = machine.free_port()
-    command = [machine.program("redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-    with Process(command, cwd=folder) as process:
-        process.port = port
-        until("redis-server", lambda: listens(port))
-        try:
-            yield process
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGCONT)
-
-
-def listens(port):
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-        return True
-
-
-class Subject(Server):
-    def __init__(self, port, processes, deadline=CLIENT_DEADLINE, admin=None):
-        super().__init__(None, processes, admin=admin)
-        self.port, self.deadline = port, deadline
-
-
-@contextlib.contextmanager
-def direct(store, folder):
-    yield Subject(store.port, [store], DEADLINE)
-
-
-def nutcracker(eject):
-    @contextlib.contextmanager
-    def start(store, folder):
-        port, stats, path = machine.free_port(), machine.free_port(), os.path.join(folder, "nutcracker.yml")
-        with open(path, "w", encoding="utf-8") as file:
-            # 30 s and 2 failures are its defaults.
-            file.write(
-                f"store:\n  listen: 127.0.0.1:{port}\n  redis: true\n  preconnect: true\n  timeout: {DEADLINE * 1000:.0f}\n"
-                f"  auto_eject_hosts: {'true' if eject else 'false'}\n  server_retry_timeout: 30000\n  server_failure_limit: 2\n"
-                f"  servers:\n   - 127.0.0.1:{store.port}:1\n")
-        with Process([machine.program("nutcracker"), "-c", path, "-s", str(stats), "-a", "127.0.0.1"]) as process:
-            until("nutcracker", lambda: listens(port))
-            yield Subject(port, [process])
-
-    return start
-
-
-def envoy(eject):
-    @contextlib.contextmanager
-    def start(store, folder):
-        port, path = machine.free_port(), os.path.join(folder, "envoy.json")
-
-        def at(number):
-            return {"socket_address": {"address": "127.0.0.1", "port_value": number}}
-
-        proxy = {
-            "@type": "type.googleapis.com/envoy.extensions.filters.network.redis_proxy.v3.RedisProxy",
-            "stat_prefix": "store",
-            "settings": {"op_timeout": f"{DEADLINE}s"},
-            "prefix_routes": {"catch_all_route": {"cluster": "store"}},
-        }
-        cluster = {
-            "name": "store", "type": "STATIC", "lb_policy": "MAGLEV", "connect_timeout": "1s",
-            # Else it sends to an ejected store all the same where that is the only one.
-            "common_lb_config": {"healthy_panic_threshold": {"value": 0}},
-            "load_assignment": {"cluster_name": "store",
-                                "endpoints": [{"lb_endpoints": [{"endpoint": {"address": at(store.port)}}]}]},
-        }
-        if eject:  # 5 in a row, 30 s and looked at every 10 s are its defaults.
-            cluster["outlier_detection"] = {"consecutive_5xx": 5, "base_ejection_time": "30s", "interval": "10s",
-                                            "max_ejection_percent": 100}
-        filters = [{"name": "envoy.filters.network.redis_proxy", "typed_config": proxy}]
-        bootstrap = {"static_resources": {
-            "listeners": [{"name": "store", "address": at(port), "filter_chains": [{"filters": filters}]}],
-            "clusters": [cluster]}}
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(bootstrap, file)
-        program = machine.program("envoy")
-        command = [program, "-c", path, "--disable-hot-restart", "--concurrency", "1", "-l", "off"]
-        with Process(command) as process:
-            until("envoy", lambda: listens(port))
-            yield Subject(port, [process])
-
-    return start
-
-
-def guarded(binary, stale):
-    @contextlib.contextmanager
-    def start(store, folder):
-        path = os.path.join(folder, "hedgerow.toml")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(f"[admin]\nlisten = \"127.0.0.1:0\"\n[cache]\nstore = \"redis://127.0.0.1:{store.port}\"\n"
-                       f"call_timeout_ms = {DEADLINE * 1000:.0f}\nstale_ms = {stale}\n[cache.resp]\nlisten = \"127.0.0.1:0\"\n")
-        log = os.path.join(folder, "hedgerow.log")
-        with open(log, "w", encoding="utf-8") as out, Process([binary, "serve", "-c", path], stderr=out) as process:
-            def found():
-                with open(log, encoding="utf-8") as said:
-                    return re.search(r"admin on (\S+), cache on redis://\S+:(\d+)", said.read())
-
-            admin, port = until("hedgerow", found).groups()
-            yield Subject(int(port), [process], admin=admin)
-
-    return start
-
-
 def subjects(binary):
-    yield "direct", direct
-    yield "nutcracker", nutcracker(False)
-    yield "nutcracker, auto_eject", nutcracker(True)
-    yield "Envoy", envoy(False)
-    yield "Envoy, outlier detection", envoy(True)
-    yield "Hedgerow", guarded(binary, 0)
-    yield "Hedgerow, near copy", guarded(binary, 60_000)
-
-
-def seconds_table(run):
-    """Every second around the stall, and every fifth after it."""
-    plan, rows = run.plan, []
-    for second in range(plan.warm - 2, plan.total):
-        if second > plan.back + 3 and second % 5:
-            continue
-        seen = run.by_second[second]
-        deltas = ["", "", ""]
-        if len(run.admin) > second + 1:
-            before, after = run.admin[second]["reads"], run.admin[second + 1]["reads"]
-            deltas = [after[name] - before[name] for name in ("shed", "stale", "timeout")]
-        rows.append([second, seen["requests"], seen["hits"], seen["misses"], *deltas, seen["errors"], seen["failed"],
-                     seen["database"], seen["paid"], f"{run.call_p99(second, second + 1):.1f}",
-                     f"{run.took_p99(second, second + 1):.0f}"])
-    head = ["second", "requests", "hits", "misses", "of them shed", "stale hits", "store timeouts", "cache errors", "failed",
-            "database arrivals", "calls that paid", "cache p99 ms", "request p99 ms"]
-    return table.markdown(head, rows)
-
-
-def summary(runs):
-    rows = []
-    for name, run in runs.items():
-        plan = run.plan
-        normal = run.until_normal()
-        rows.append([
-            name, f"{run.baseline():.0f}",
-            run.sum("failed", plan.warm, plan.back), run.sum("failed", plan.back, plan.total),
-            f"not within {plan.after} s" if normal is None else f"{normal} s",
-            f"{run.call_p99(plan.warm + 0.3, plan.back):.1f} ms",
-            f"{run.took_p99(plan.warm, plan.back):.0f} ms",
-            run.sum("paid", plan.warm, plan.total), run.twice,
-            run.sum("database", plan.warm, plan.total),
-            f"{run.served_during} / {run.served_after} of {run.purged}", run.wrong,
-        ])
-    head = ["", "misses/s before", "failed during", "failed after", "normal after", "p99 of a cache call during",
-            "p99 of a request during", "calls that paid 90 ms or more", "requests that paid twice",
-            "database queries from the stall on", "purged, yet served during / after", "wrong values"]
-    return table.markdown(head, rows)
-
-
-def svg(runs):
-    """A panel for each subject: what was no hit, and what failed."""
-    plan = next(iter(runs.values())).plan
-    width, panel, left, plot_w, plot_h = 860, 130, 70, 760, 80
-    top = max(700, max(run.nohit(s) for run in runs.values() for s in range(plan.total)))
-    height = 40 + panel * len(runs)
-    out = [f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">
-<title>Requests a second that were no hit, and that failed, around a stall of {plan.stall} s</title>
-<style>
-text {{ font: 12px sans-serif; fill: #222 }} .title {{ font-weight: bold; font-size: 14px }}
-.paper {{ fill: #fff }} .grid {{ stroke: #ddd }} .mark {{ fill: #f2d7d5 }}
-.nohit {{ fill: none; stroke: #2a6fb0; stroke-width: 1.6 }} .failed {{ fill: #c0392b; stroke: #c0392b }}
-text.nohit {{ fill: #2a6fb0; stroke: none }} text.failed {{ fill: #c0392b; stroke: none }}
-@media (prefers-color-scheme: dark) {{
-text {{ fill: #ddd }} .paper {{ fill: #16181d }} .grid {{ stroke: #3a3d45 }} .mark {{ fill: #4a2c2a }}
-.nohit {{ stroke: #6fb1ee }} text.nohit {{ fill: #6fb1ee }} }}
-</style>
-<rect class="paper" width="{width}" height="{height}"/>
-<text x="{left}" y="20">Each second:</text><text class="nohit" x="{left + 80}" y="20">requests that were no hit</text>\
-<text class="failed" x="{left + 240}" y="20">failed</text><text x="{left + 290}" y="20">(shaded: the store is stopped)</text>"""]
-    for number, (name, run) in enumerate(runs.items()):
-        def x(second):
-            return left + plot_w * second / plan.total
-
-        def y(count):
-            return plot_h - plot_h * count / top
-
-        out.append(f'<g transform="translate(0 {40 + panel * number})"><text class="title" x="{left}" y="12">{name}</text>'
-                   '<g transform="translate(0 22)">')
-        out.append(f'<rect class="mark" x="{x(plan.warm):.1f}" y="0" width="{x(plan.stall) - left:.1f}" height="{plot_h}"/>')
-        for count in range(0, int(top) + 1, 200):
-            out.append(f'<line class="grid" x1="{left}" x2="{left + plot_w}" y1="{y(count):.1f}" y2="{y(count):.1f}"/>'
-                       f'<text x="{left - 8}" y="{y(count) + 4:.1f}" text-anchor="end">{count}</text>')
-        failed = " ".join(f"{x(s):.1f},{y(run.by_second[s]['failed']):.1f} {x(s + 1):.1f},{y(run.by_second[s]['failed']):.1f}"
-                          for s in range(plan.total))
-        out.append(f'<polygon class="failed" points="{x(0):.1f},{plot_h} {failed} {x(plan.total):.1f},{plot_h}"/>')
-        line = " ".join(f"{x(s):.1f},{y(run.nohit(s)):.1f} {x(s + 1):.1f},{y(run.nohit(s)):.1f}" for s in range(plan.total))
-        out.append(f'<polyline class="nohit" points="{line}"/>')
-        for second in range(0, plan.total + 1, 10 if plan.total > 20 else 2):
-            out.append(f'<text x="{x(second):.1f}" y="{plot_h + 14}" text-anchor="middle">{second} s</text>')
-        out.append("</g></g>")
-    return "\n".join(out) + "\n</svg>\n"
-
-
-def versions(binary):
-    found = [client_name()]
-    for name, path, pattern in [
-        ("redis-server", "redis-server", r"v=(\S+)"), ("nutcracker", "nutcracker", r"nutcracker-(\S+)"),
-        ("envoy", "envoy", r"version: \w+/(\d+\.\d+\.\d+)"), ("hedgerow", binary, r"hedgerow (\S+)"),
-    ]:
-        with contextlib.suppress(machine.Missing):
-            path = path if "/" in path else machine.program(path)
-            out = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30)
-            match = re.search(pattern, out.stdout + out.stderr)
-            found.append(f"{name} {match.group(1) if match else '?'}")
-    return ", ".join(found)
+    yield "direct", stores.direct
+    yield "nutcracker", stores.nutcracker(False)
+    yield "nutcracker, auto_eject", stores.nutcracker(True)
+    yield "Envoy", stores.envoy(False)
+    yield "Envoy, outlier detection", stores.envoy(True)
+    yield "Hedgerow", stores.guarded(binary, 0)
+    yield "Hedgerow, near copy", stores.guarded(binary, 60_000)
 
 
 def run(options):
@@ -489,7 +283,7 @@ def run(options):
         if not name.lower().startswith(options.only.lower()):
             continue
         try:
-            with scratch() as folder, redis_server(folder) as store, start(store, folder) as server:
+            with scratch() as folder, stores.redis_server(folder) as store, start(store, folder) as server:
                 seen = Run(plan)
                 asyncio.run(drive(server, store, seen, arrivals, options.seed))
         except machine.Missing as missing:
@@ -508,7 +302,7 @@ def run(options):
     if options.svg:
         os.makedirs(os.path.dirname(os.path.abspath(options.svg)), exist_ok=True)
         with open(options.svg, "w", encoding="utf-8") as file:
-            file.write(svg(runs))
+            file.write(draw(runs))
         print(f"The picture is in {options.svg}.\n")
     return {name: {"baseline": seen.baseline(), "normal_after": seen.until_normal(), "seconds": seen.by_second}
             for name, seen in runs.items()}
