@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use hedgerow_wire::answer::{self, Answer, Body};
 use hedgerow_wire::resp::{self, Limits, Parsed, Parser, Scanner, Value};
 use hedgerow_wire::stream::{self, Event};
-use hedgerow_wire::{batch, ndjson, plan, sse_parse};
+use hedgerow_wire::{batch, dispatch, ndjson, plan, sse_parse};
 use hedgerow_wire::{frame, ready, request, set_cookie};
 
 /// The frames of a byte stream, as far as they are complete, and the error that ended it.
@@ -314,4 +314,21 @@ pub(crate) fn batch(data: &[u8]) {
     let results = results.iter().map(|(key, result)| (*key, result));
     assert!(batch::write_resume(&mut out, b"{\"id\":\"t\"}", &batch.state, results));
     assert!(serde_json::from_slice::<serde_json::Value>(&out).is_ok());
+}
+
+/// A step is read or refused; what is read is a state that goes on as it came, and a head that HTTP
+/// allows.
+pub(crate) fn dispatch(data: &[u8]) {
+    let payload = Bytes::copy_from_slice(data);
+    let Ok(step) = dispatch::decode(&payload, "t") else { return };
+    assert!((200..=599).contains(&step.start.status));
+    let state = step.state.unwrap_or_default();
+    let mut out = BytesMut::new();
+    assert!(dispatch::write_request(&mut out, b"{\"id\":\"t\"}", dispatch::Event::Next, &state));
+    let asked: serde_json::Value = serde_json::from_slice(&out).expect("one frame");
+    assert_eq!((&asked["event"], &asked["id"]), (&"next".into(), &"t".into()));
+    if !state.is_empty() {
+        let kept: serde_json::Value = serde_json::from_slice(&state).expect("it came as JSON");
+        assert_eq!(asked["state"], kept);
+    }
 }

@@ -41,8 +41,10 @@ pub(crate) fn reply(answer: Answer, method: &Method, names: &Names) -> Result<Re
     match answer {
         Answer::Response(response) => whole(response, method, names),
         Answer::Stream(stream) => streamed(stream, method, names),
-        // `plan` and `batch` take these before.
-        Answer::Plan(_) | Answer::Batch(_) => Err(crate::plan::nobody_calls()),
+        // `plan`, `batch` and `dispatch` take these before.
+        Answer::Plan(_) | Answer::Batch(_) | Answer::Dispatch(_) => {
+            Err(crate::plan::nobody_calls())
+        }
     }
 }
 
@@ -128,7 +130,8 @@ pub(crate) fn planned(
     Ok(Reply { status: StatusCode::OK, headers, body, stream: Some(name) })
 }
 
-fn contract(message: &'static str) -> Failure {
+/// The application answered with what it must not.
+pub(crate) fn contract(message: &'static str) -> Failure {
     Failure::new(Class::AppContractError, At::Worker, message)
 }
 

@@ -8,7 +8,6 @@ use crate::answer::{Reply, ReplyBody};
 use crate::connection::Response;
 use crate::head::Head;
 use crate::plan::{context, nobody_calls};
-use crate::record::Stage;
 use crate::route::PoolTimes;
 use crate::service::{Inner, NoAnswer, Turn};
 use crate::stream::Source;
@@ -20,8 +19,8 @@ use hedgerow_upstream::{Batch, BatchOptions, Opened, PlanContext};
 use hedgerow_wire::batch as wire;
 use hedgerow_wire::capabilities::Capabilities;
 use hedgerow_wire::request::{EncodeError, Sent};
-use hedgerow_wire::{frame, sse};
-use hedgerow_worker::{Answer, Body, Job, job};
+use hedgerow_wire::sse;
+use hedgerow_worker::{Answer, Body, job};
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use std::fs::File;
@@ -182,11 +181,12 @@ impl Inner {
     }
 }
 
-/// What is kept of a request while its batch runs: the worker is free.
+/// What is kept of a request that a worker may be asked again: while its batch runs, or until it is
+/// known who takes it.
 pub(crate) struct Parked {
     body: Kept,
     request_timeout: Duration,
-    times: PoolTimes,
+    pub(crate) times: PoolTimes,
 }
 
 enum Kept {
@@ -207,7 +207,8 @@ impl Parked {
         Parked { body, request_timeout, times }
     }
 
-    fn body(&self) -> Result<Body, Failure> {
+    /// The body, from its start.
+    pub(crate) fn body(&self) -> Result<Body, Failure> {
         let lost = || Failure::new(Class::RequestTooLarge, At::Gateway, "the body was not kept");
         match &self.body {
             Kept::Memory(bytes) => Ok(Body::Memory(bytes.clone())),
@@ -235,13 +236,10 @@ impl job::Head for Resumed {
         capabilities: Capabilities,
         out: &mut BytesMut,
     ) -> Result<Sent, EncodeError> {
-        let mut original = BytesMut::new();
-        let sent = job::Head::encode(&*self.head, body, capabilities, &mut original)?;
-        let payload = original.get(frame::PREFIX..).unwrap_or_default();
         let results = self.results.iter().map(|(key, result)| (key.as_str(), result));
-        let written =
-            frame::encode_with(out, |out| wire::write_resume(out, payload, &self.state, results));
-        if written.unwrap_or(false) { Ok(sent) } else { Err(EncodeError::TooLarge) }
+        self.head.encode_within(body, capabilities, out, |out, request| {
+            wire::write_resume(out, request, &self.state, results)
+        })
     }
 
     fn id(&self) -> &str {
@@ -273,20 +271,12 @@ impl Inner {
         // A key that used up the deadline leaves its worker the usual time all the same.
         let own = clock.now() + parked.request_timeout;
         let until = until.map_or(own, |until| until.max(own));
-        turn.active.set_stage(Stage::Queued);
-        let lease = self.shared.pool.resume(Deadline::new(until, Phase::Request)).await?;
-        turn.active.set_worker(lease.worker());
-        turn.active.set_stage(Stage::Working);
+        let wait = self.shared.pool.resume(Deadline::new(until, Phase::Request));
+        let lease = self.worker(turn, wait).await?;
         head.set_deadline(wall::now().unix_millis_after(parked.request_timeout));
         let deadline = Deadline::new(clock.now() + parked.request_timeout, Phase::Request);
-        let job = Job {
-            head: Arc::new(Resumed { head: Arc::clone(head), state, results }),
-            body: parked.body()?,
-            deadline,
-            read_timeout: parked.times.read,
-            stream_idle_timeout: parked.times.stream_idle,
-            wants_body: !turn.bodiless,
-        };
+        let head = Arc::new(Resumed { head: Arc::clone(head), state, results });
+        let job = turn.job(head, parked.body()?, deadline, parked.times);
         lease.exchange(job).await
     }
 }

@@ -10,7 +10,7 @@ use crate::origin::Origin;
 use crate::smuggling::{Authority, parse_authority};
 use bytes::BytesMut;
 use hedgerow_wire::capabilities::Capabilities;
-use hedgerow_wire::frame::MAX_FRAME;
+use hedgerow_wire::frame::{self, MAX_FRAME};
 use hedgerow_wire::request::{Body as WireBody, EncodeError, Request, Sent};
 use hedgerow_worker::job::{self, Body};
 use http::{HeaderMap, Method, Uri, Version};
@@ -69,6 +69,21 @@ impl Head {
     /// The request has until then, from now on.
     pub(crate) fn set_deadline(&self, unix_ms: u64) {
         self.deadline_unix_ms.store(unix_ms, Relaxed);
+    }
+
+    /// A frame made of this one: `write` appends it, given this one's payload; false is an error.
+    pub(crate) fn encode_within(
+        &self,
+        body: &Body,
+        capabilities: Capabilities,
+        out: &mut BytesMut,
+        write: impl FnOnce(&mut BytesMut, &[u8]) -> bool,
+    ) -> Result<Sent, EncodeError> {
+        let mut original = BytesMut::new();
+        let sent = job::Head::encode(self, body, capabilities, &mut original)?;
+        let payload = original.get(frame::PREFIX..).unwrap_or_default();
+        let written = frame::encode_with(out, |out| write(out, payload));
+        if written.unwrap_or(false) { Ok(sent) } else { Err(EncodeError::TooLarge) }
     }
 
     /// Host and port the application should believe it was asked for.

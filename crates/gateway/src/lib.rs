@@ -2,8 +2,8 @@
 //!
 //! The way of one request: `listener` → `connection` (with `watched` and `pulse`, its clock) → `service` (with
 //! `ids`, `origin`, `smuggling`, `route`, `body`, `head`) → the worker pool → `answer` (with
-//! `stream` and `payload`; `plan` and `batch` where the worker asked for calls), or `failure`. Calls
-//! that applications make come in by `egress`.
+//! `stream` and `payload`; `plan` and `batch` where the worker asked for calls, `dispatch` where it
+//! makes a stream in steps), or `failure`. Calls that applications make come in by `egress`.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -13,6 +13,7 @@ mod batch;
 mod body;
 pub mod calls;
 mod connection;
+mod dispatch;
 pub mod egress;
 mod ended;
 mod events;

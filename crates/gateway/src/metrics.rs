@@ -18,9 +18,10 @@ use upstreams::breaker_states;
 use grid::Grid;
 use hedgerow_policy::observe::{CallEvent, Event};
 use hedgerow_policy::{Class, Failure};
+use hedgerow_wire::dispatch;
 use histogram::Histogram;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -78,6 +79,8 @@ pub(crate) struct Metrics {
     durations: Histogram,
     streams: Tally,
     stream_errors: Tally,
+    dispatch_steps: Tally,
+    dispatch_open: AtomicUsize,
     bad_heads: Tally,
     connections: AtomicI64,
     connections_opened: AtomicU64,
@@ -122,6 +125,8 @@ impl Metrics {
             durations: Histogram::new(),
             streams: Tally::of(["sse", "text"]),
             stream_errors: Tally::of([]),
+            dispatch_steps: Tally::of(dispatch::Event::ALL.map(dispatch::Event::name)),
+            dispatch_open: AtomicUsize::new(0),
             bad_heads: Tally::of([]),
             connections: AtomicI64::new(0),
             connections_opened: AtomicU64::new(0),
@@ -176,6 +181,22 @@ impl Metrics {
 
     pub(crate) fn stream_error(&self, class: Class) {
         self.stream_errors.step(class.name());
+    }
+
+    /// A worker is asked for a step of a stream.
+    pub(crate) fn dispatch_step(&self, event: dispatch::Event) {
+        self.dispatch_steps.step(event.name());
+    }
+
+    /// One more stream in steps, if there are fewer than `most`.
+    pub(crate) fn open_dispatch(&self, most: usize) -> bool {
+        let more = |open| (open < most).then_some(open + 1);
+        self.dispatch_open.fetch_update(Relaxed, Relaxed, more).is_ok()
+    }
+
+    /// One less.
+    pub(crate) fn close_dispatch(&self) {
+        self.dispatch_open.fetch_sub(1, Relaxed);
     }
 
     pub(crate) fn bad_head(&self, reason: &'static str) {

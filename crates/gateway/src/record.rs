@@ -186,6 +186,17 @@ impl Recorder {
         events::stream_error(&self.inner, &request.entry, failure);
     }
 
+    /// One more stream in steps, if there are fewer than `most`.
+    pub(crate) fn open_dispatch(&self, most: usize) -> Option<DispatchOpen> {
+        let open = self.inner.metrics.open_dispatch(most);
+        open.then(|| DispatchOpen(Arc::clone(&self.inner)))
+    }
+
+    /// A worker is asked for a step of a stream.
+    pub(crate) fn dispatch_step(&self, event: hedgerow_wire::dispatch::Event) {
+        self.inner.metrics.dispatch_step(event);
+    }
+
     /// Something that was no request came in and was refused by the HTTP library.
     pub fn bad_head(&self, remote_addr: IpAddr, reason: &'static str) {
         self.inner.metrics.bad_head(reason);
@@ -240,6 +251,15 @@ impl Recorder {
         for sink in [&self.inner.events, &self.inner.access].into_iter().flatten() {
             sink.close(Duration::from_secs(2));
         }
+    }
+}
+
+/// Counts a stream in steps as open while it lives.
+pub(crate) struct DispatchOpen(Arc<Inner>);
+
+impl Drop for DispatchOpen {
+    fn drop(&mut self) {
+        self.0.metrics.close_dispatch();
     }
 }
 

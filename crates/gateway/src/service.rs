@@ -24,7 +24,7 @@ use bytes::Bytes;
 use hedgerow_policy::Deadline;
 use hedgerow_policy::failure::{At, Class, Failure, Phase};
 use hedgerow_wire::batch::Then;
-use hedgerow_worker::{Answer, Body, Job};
+use hedgerow_worker::{Answer, Body, Job, Lease};
 use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode, Version};
 use http_body::Body as _;
@@ -172,7 +172,7 @@ impl Inner {
         let parked = Parked::new(&ready.body, ready.request_timeout, ready.pool);
         let mut answer = tokio::select! {
             biased;
-            answer = self.exchange(&turn, &head, ready.body, deadline, ready.pool) => answer,
+            answer = self.first(&turn, &head, ready.body, &parked, deadline) => answer,
             failure = self.ended(&turn) => Err(failure),
         };
         let mut rounds = 0;
@@ -241,26 +241,44 @@ impl Inner {
         Ok(Ready { body, authority, request_timeout: way.request_timeout, pool: way.pool })
     }
 
-    async fn exchange(
+    /// The answer of the first worker that is asked; of the second, where the first was offered the
+    /// request as a stream in steps and does not take it.
+    async fn first(
         &self,
         turn: &Turn,
         head: &Arc<Head>,
         body: Body,
+        parked: &Parked,
         deadline: Deadline,
-        times: PoolTimes,
     ) -> Result<Answer, Failure> {
+        let (pool, times) = (&self.shared.pool, parked.times);
+        let Some(dispatch) = turn.live.settings.dispatch else {
+            let lease = self.worker(turn, pool.acquire_with(deadline, times.queue)).await?;
+            let head = Arc::<Head>::clone(head);
+            return lease.exchange(turn.job(head, body, deadline, times)).await;
+        };
+        if let Some(answer) = self.offer(turn, head, dispatch, parked, deadline).await? {
+            return Ok(answer);
+        }
+        let lease = self.worker(turn, pool.resume(deadline)).await?;
+        let head = Arc::<Head>::clone(head);
+        lease.exchange(turn.job(head, parked.body()?, deadline, times)).await
+    }
+
+    /// Waits for a worker, as the live table and the records see it.
+    pub(crate) async fn worker(
+        &self,
+        turn: &Turn,
+        wait: impl Future<Output = Result<Lease, Failure>>,
+    ) -> Result<Lease, Failure> {
         turn.active.set_stage(Stage::Queued);
-        let lease = self.shared.pool.acquire_with(deadline, times.queue).await?;
+        let lease = wait.await?;
         turn.active.set_worker(lease.worker());
         if !lease.waited().is_zero() {
             turn.active.set_queue_wait(lease.waited());
         }
         turn.active.set_stage(Stage::Working);
-        let head: Arc<dyn hedgerow_worker::Head> = Arc::<Head>::clone(head);
-        let (read_timeout, stream_idle_timeout) = (times.read, times.stream_idle);
-        let wants_body = !turn.bodiless;
-        let job = Job { head, body, deadline, read_timeout, stream_idle_timeout, wants_body };
-        lease.exchange(job).await
+        Ok(lease)
     }
 
     pub(crate) fn reply(&self, turn: Turn, reply: Reply) -> Response {
@@ -354,6 +372,19 @@ impl Turn {
         if self.version < Version::HTTP_2 {
             self.busy.pulse().received(self.version == Version::HTTP_11);
         }
+    }
+
+    /// What a worker is given.
+    pub(crate) fn job(
+        &self,
+        head: Arc<dyn hedgerow_worker::Head>,
+        body: Body,
+        deadline: Deadline,
+        times: PoolTimes,
+    ) -> Job {
+        let (read_timeout, stream_idle_timeout) = (times.read, times.stream_idle);
+        let wants_body = !self.bodiless;
+        Job { head, body, deadline, read_timeout, stream_idle_timeout, wants_body }
     }
 
     /// What every answer carries.

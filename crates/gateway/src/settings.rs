@@ -45,8 +45,23 @@ pub struct Settings {
     pub proxy_status: bool,
     /// Whether the class name of a worker's exception is sent to the client.
     pub expose_worker_exception: bool,
+    /// Whether, and how, requests are offered to workers as streams in steps.
+    pub dispatch: Option<Dispatch>,
     /// Looked through in order; where none fits the request goes to the worker.
     pub routes: Vec<Route>,
+}
+
+/// Streams that workers make step by step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dispatch {
+    /// Such streams at once, those that are being closed included.
+    pub max_open: usize,
+    /// Largest state that one carries from step to step, in bytes.
+    pub state_limit: u64,
+    /// What the pool's own read timeout is: how long one step may take.
+    pub read_timeout: Duration,
+    /// Longest time in which no step brings anything, and longest wait of a step for a worker.
+    pub silence: Duration,
 }
 
 /// Certificate and key, as PEM files.
@@ -106,6 +121,7 @@ impl Default for Settings {
             problem_json: true,
             proxy_status: true,
             expose_worker_exception: true,
+            dispatch: None,
             routes: Vec::new(),
         }
     }

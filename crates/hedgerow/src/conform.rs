@@ -15,6 +15,7 @@ mod connections;
 mod program;
 mod report;
 mod requirement;
+mod steps;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -70,6 +71,7 @@ fn requirements() -> impl Iterator<Item = &'static Requirement> {
         bodies::REQUIREMENTS,
         connections::LIFETIME,
         application::REQUIREMENTS,
+        steps::REQUIREMENTS,
         connections::STOP,
     ];
     tiers.into_iter().flatten()

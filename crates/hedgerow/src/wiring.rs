@@ -95,6 +95,12 @@ pub fn gateway(config: &Config) -> gateway::Settings {
         problem_json: failure.problem_json == config::ProblemJson::Accept,
         proxy_status: failure.proxy_status,
         expose_worker_exception: failure.expose_worker_exception,
+        dispatch: config.worker.stream_dispatch.then(|| gateway::Dispatch {
+            max_open: config.plan.max_open,
+            state_limit: config.plan.state_limit,
+            read_timeout: config.worker.read_timeout,
+            silence: config.worker.stream_idle_timeout,
+        }),
         routes: config.routes.iter().map(route).collect(),
     }
 }
@@ -141,6 +147,13 @@ pub fn admin(config: &Config) -> admin::Settings {
         listen: config.admin.listen,
         token: config.admin.token.as_ref().map(|token| token.reveal().to_owned()),
         metrics: config.telemetry.metrics,
+        capabilities: vec![
+            ("http", true),
+            ("stream", true),
+            ("stream_direct", true),
+            ("stream_dispatch", config.worker.stream_dispatch),
+            ("stream_upstream_plan", true),
+        ],
         ..admin::Settings::default()
     }
 }

@@ -22,6 +22,7 @@ pub mod jitter;
 pub mod journal;
 pub mod moment;
 pub mod observe;
+pub mod pace;
 pub mod pool;
 pub mod queue;
 pub mod repair;

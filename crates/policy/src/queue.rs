@@ -1,7 +1,8 @@
 //! The bounded line of requests that wait for a worker.
 //!
 //! Invariant: first come, first served among those who still wait; the line is never longer than
-//! its capacity, but for those that are resumed; and nobody's wait exceeds the smaller of the queue timeout and its deadline.
+//! its capacity, but for those that had a worker before; and nobody's wait exceeds the smaller of the
+//! queue timeout and its deadline.
 //! A capacity or a timeout of zero means there is no queue at all: fail fast.
 
 use crate::deadline::Deadline;
@@ -58,6 +59,9 @@ pub struct Queue {
     /// counted against its capacity.
     resumed: VecDeque<Waiter>,
     line: VecDeque<Waiter>,
+    /// Streams that want their next step: in the line by their tickets, and not counted against its
+    /// capacity.
+    steps: VecDeque<Waiter>,
     next: u64,
 }
 
@@ -65,7 +69,8 @@ impl Queue {
     /// An empty queue.
     #[must_use]
     pub fn new(config: QueueConfig) -> Queue {
-        Queue { config, resumed: VecDeque::new(), line: VecDeque::new(), next: 0 }
+        let (resumed, line, steps) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        Queue { config, resumed, line, steps, next: 0 }
     }
 
     /// Takes new bounds; those who already wait keep their places and their times.
@@ -88,17 +93,31 @@ impl Queue {
     /// How many wait.
     #[must_use]
     pub fn depth(&self) -> usize {
-        self.resumed.len() + self.line.len()
+        self.resumed.len() + self.line.len() + self.steps.len()
     }
 
     /// Takes a place in front of the line, whatever its capacity and its timeout: what is resumed is
     /// no arrival. It waits until its deadline.
     pub fn on_resume(&mut self, now: Moment, deadline: Deadline) -> Waiting {
-        let ticket = Ticket(self.next);
-        self.next += 1;
+        let ticket = self.ticket();
         self.resumed.push_back(Waiter { ticket, arrived: now, until: deadline.at });
         self.check_invariants();
         Waiting { ticket, until: deadline.at }
+    }
+
+    /// Takes a place at the end, whatever the capacity and the timeout: a stream goes on, and takes
+    /// its turn with those who wait, so that it never starves them. It waits until its deadline.
+    pub fn on_step(&mut self, now: Moment, deadline: Deadline) -> Waiting {
+        let ticket = self.ticket();
+        self.steps.push_back(Waiter { ticket, arrived: now, until: deadline.at });
+        self.check_invariants();
+        Waiting { ticket, until: deadline.at }
+    }
+
+    fn ticket(&mut self) -> Ticket {
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        ticket
     }
 
     /// Takes a place at the end, or `None` when the queue is full. `patience` is waited in place of
@@ -115,8 +134,7 @@ impl Queue {
         if self.line.len() >= self.config.capacity {
             return None;
         }
-        let ticket = Ticket(self.next);
-        self.next += 1;
+        let ticket = self.ticket();
         let patience = patience.unwrap_or(self.config.timeout);
         let until = deadline.within(now, patience, Phase::Queue).at;
         self.line.push_back(Waiter { ticket, arrived: now, until });
@@ -126,7 +144,7 @@ impl Queue {
 
     /// A worker is free: the first who still waits leaves the line for it, with how long it waited.
     pub fn on_free(&mut self, now: Moment) -> Option<(Ticket, Duration)> {
-        while let Some(waiter) = self.resumed.pop_front().or_else(|| self.line.pop_front()) {
+        while let Some(waiter) = self.resumed.pop_front().or_else(|| self.first_come()) {
             // One that has expired is answered by its own timer, not with a worker.
             if waiter.until > now {
                 return Some((waiter.ticket, now - waiter.arrived));
@@ -135,9 +153,18 @@ impl Queue {
         None
     }
 
+    /// The first of the line and of the streams in it.
+    fn first_come(&mut self) -> Option<Waiter> {
+        match (self.line.front(), self.steps.front()) {
+            (Some(arrival), Some(step)) if step.ticket < arrival.ticket => self.steps.pop_front(),
+            (None, Some(_)) => self.steps.pop_front(),
+            _ => self.line.pop_front(),
+        }
+    }
+
     /// A request gave up its place: its client left, or its time is over. False if it had none.
     pub fn on_leave(&mut self, ticket: Ticket) -> bool {
-        [&mut self.resumed, &mut self.line].into_iter().any(|line| {
+        [&mut self.resumed, &mut self.line, &mut self.steps].into_iter().any(|line| {
             match line.binary_search_by_key(&ticket, |w| w.ticket) {
                 Ok(at) => line.remove(at).is_some(),
                 Err(_) => false,
@@ -150,7 +177,7 @@ impl Queue {
     }
 
     fn check_invariants(&self) {
-        for line in [&self.resumed, &self.line] {
+        for line in [&self.resumed, &self.line, &self.steps] {
             debug_assert!(
                 line.iter().zip(line.iter().skip(1)).all(|(a, b)| a.ticket < b.ticket),
                 "tickets rise along the line"
@@ -200,6 +227,26 @@ mod tests {
         assert_eq!(order, [resumed[0].ticket, resumed[2].ticket, first]);
         let mut none = queue(0, 0);
         none.on_resume(ms(1), deadline);
+        assert!(none.on_free(ms(2)).is_some(), "even where there is no queue");
+    }
+
+    #[test]
+    fn a_step_takes_its_turn_whatever_the_capacity() {
+        let mut q = queue(1, 100);
+        let deadline = Deadline::new(ms(5_000), Phase::Request);
+        let step = q.on_step(ms(0), deadline).ticket;
+        let first = q.on_arrive(ms(0), Deadline::NEVER, None).unwrap().ticket;
+        let later = q.on_step(ms(1), deadline);
+        assert_eq!((later.until, q.depth()), (ms(5_000), 3));
+        assert_eq!(q.on_arrive(ms(1), Deadline::NEVER, None), None, "full, by arrivals alone");
+        let resumed = q.on_resume(ms(2), deadline).ticket;
+        let left = q.on_step(ms(2), deadline).ticket;
+        assert!(q.on_leave(left));
+        let order: Vec<Ticket> =
+            std::iter::from_fn(|| q.on_free(ms(50))).map(|(ticket, _)| ticket).collect();
+        assert_eq!(order, [resumed, step, first, later.ticket]);
+        let mut none = queue(0, 0);
+        none.on_step(ms(1), deadline);
         assert!(none.on_free(ms(2)).is_some(), "even where there is no queue");
     }
 

@@ -7,10 +7,12 @@
 //! | `/sleep` `/hang` | a response after a while, or never |
 //! | `/stream/…` | a stream, whole or broken off |
 //! | `/plan` `/batch` | a plan, a batch |
+//! | `/dispatch` | a stream in steps, where the gateway offers one |
 //! | `/fault/…` | what breaks the contract |
 //! | `/conform/…` | what the conformance suite asks of an application |
 
 mod conform;
+mod dispatch;
 mod fault;
 mod landing;
 mod plain;
@@ -84,6 +86,11 @@ pub(crate) fn serve(
     let body = connection.body(request.body.clone())?;
     let mut reply = Reply::new(connection, request.id.clone());
     let call = &mut Call { request, path, query, payload, body, args, memory };
+    if call.args.mode.is_none()
+        && let Some(step) = dispatch::Asked::of(&call.payload)
+    {
+        return dispatch::serve(call, &mut reply, &step);
+    }
     let (first, rest) = match call.path[1.min(call.path.len())..].split_once('/') {
         Some((first, rest)) => (first.to_owned(), rest.to_owned()),
         None => (call.path.trim_start_matches('/').to_owned(), String::new()),

@@ -14,8 +14,8 @@ mod members;
 
 use bytes::Bytes;
 
-pub(crate) use head::stream_error;
 pub use head::{Response, WorkerError};
+pub(crate) use head::{stream_error, stream_start};
 pub(crate) use members::{Members, check_id, encoded_body};
 
 use crate::capabilities::Capabilities;

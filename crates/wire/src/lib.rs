@@ -10,12 +10,13 @@
 //! stream's start) with [`sse`] for what such a stream looks like to a client. [`frame`] is the
 //! length prefix around all of them; [`reply`] is the worker's side of writing answers.
 //! A worker may ask for calls instead of answering: [`plan`] (its stream over [`ndjson`] or
-//! [`sse_parse`]) and [`batch`]. [`resp`] stands apart: the Redis protocol of the cache.
+//! [`sse_parse`]) and [`batch`]; or be asked for a stream in steps, [`dispatch`]. [`resp`] stands apart: the Redis protocol of the cache.
 #![forbid(unsafe_code)]
 
 pub mod answer;
 pub mod batch;
 pub mod capabilities;
+pub mod dispatch;
 pub mod frame;
 mod json;
 mod loose;

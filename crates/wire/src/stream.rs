@@ -81,8 +81,26 @@ pub fn decode(payload: &Bytes, expect_id: &str) -> Result<Event, Error> {
 }
 
 fn chunk(frame: Members<'_>, payload: &Bytes) -> Result<Chunk, Error> {
-    let (value, is_base64) = match frame.data_base64 {
-        Value::Absent => (frame.data, false),
+    let fields = Fields { id: frame.sse_id, event: frame.sse_event, retry: frame.sse_retry };
+    piece(frame.data, frame.data_base64, fields, payload)
+}
+
+/// The fields of an event as they came.
+pub(crate) struct Fields<'a> {
+    pub(crate) id: Value<'a>,
+    pub(crate) event: Value<'a>,
+    pub(crate) retry: Value<'a>,
+}
+
+/// A chunk from its members, wherever they stood in the payload.
+pub(crate) fn piece(
+    data: Value<'_>,
+    data_base64: Value<'_>,
+    fields: Fields<'_>,
+    payload: &Bytes,
+) -> Result<Chunk, Error> {
+    let (value, is_base64) = match data_base64 {
+        Value::Absent => (data, false),
         encoded => (encoded, true),
     };
     let data = match value {
@@ -96,10 +114,10 @@ fn chunk(frame: Members<'_>, payload: &Bytes) -> Result<Chunk, Error> {
         value.into_text().filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned)
     };
     let sse = SseFields {
-        id: text(frame.sse_id),
-        event: text(frame.sse_event),
+        id: text(fields.id),
+        event: text(fields.event),
         // Older workers send 0 for "none", and no client should be told to reconnect at once.
-        retry: frame.sse_retry.as_whole().filter(|&retry| retry > 0),
+        retry: fields.retry.as_whole().filter(|&retry| retry > 0),
     };
     Ok(Chunk { data, sse: (sse != SseFields::default()).then_some(sse) })
 }

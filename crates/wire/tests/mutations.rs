@@ -49,6 +49,10 @@ const BATCHES: &[&str] = &[
     r#"{"id":"t","requests":{"a":{"url":"http://a/","body":{"x":1}},"b":{"upstream":"m"}}}"#,
     r#"{"requests":[{"upstream":"m","hedge":false}],"then":"resume","state":{"a":[1]}}"#,
 ];
+const STEPS: &[&str] = &[
+    r#"{"id":"t","handled":true,"stream_type":"sse","state":{"n":1},"chunks":[{"data":"a","id":7}]}"#,
+    r#"{"handled":true,"done":true,"headers":{"a":["b"]},"chunks":[{"data_base64":"/w=="},{}]}"#,
+];
 const TEXTS: &[&str] = &["a\nb\r\nc\rd", ""];
 const RESP: &[&str] = &[
     "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\n\r\n\r\n*1\r\n$4\r\nPING\r\n",
@@ -180,4 +184,9 @@ fn plan() {
 #[test]
 fn batch() {
     run("batch", BATCHES, checks::batch);
+}
+
+#[test]
+fn dispatch() {
+    run("dispatch", STEPS, checks::dispatch);
 }

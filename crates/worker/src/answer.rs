@@ -16,6 +16,9 @@ pub enum Answer {
     Plan(Bytes),
     /// A batch, as the worker's JSON: the worker is free already.
     Batch(Bytes),
+    /// A step of the dispatch strategy, as the worker's JSON: the worker is free already. Only where
+    /// one was asked for (see [`crate::Head::asks_for_a_step`]).
+    Dispatch(Bytes),
 }
 
 /// A response: head, and body at once or in pieces.

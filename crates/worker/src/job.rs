@@ -50,6 +50,11 @@ pub trait Head: Send + Sync {
     ) -> Result<Sent, EncodeError>;
     /// The id the worker must echo.
     fn id(&self) -> &str;
+
+    /// Whether the answer may be a step of the dispatch strategy: it was asked for one.
+    fn asks_for_a_step(&self) -> bool {
+        false
+    }
 }
 
 /// A request to be exchanged with a worker.

@@ -145,6 +145,15 @@ impl Pool {
         self.admitted(|policy, now| policy.on_resume(now, deadline)).await
     }
 
+    /// A worker for the next step of a stream that is asked for in steps: in its turn, whatever the
+    /// queue's capacity, until `deadline`.
+    ///
+    /// # Errors
+    /// As [`Pool::acquire`].
+    pub async fn step(&self, deadline: Deadline) -> Result<Lease, Failure> {
+        self.admitted(|policy, now| policy.on_step(now, deadline)).await
+    }
+
     async fn admitted(
         &self,
         admit: impl FnOnce(&mut policy::Pool, Moment) -> Admission,

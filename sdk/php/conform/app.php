@@ -9,7 +9,7 @@ declare(strict_types=1);
 
 use Hedgerow\StreamResponse;
 
-return static function (array $request): array|StreamResponse {
+$http = static function (array $request): array|StreamResponse {
     $json = static fn (mixed $value): array => [
         'status' => 200,
         'headers' => ['content-type' => 'application/json'],
@@ -74,3 +74,14 @@ return static function (array $request): array|StreamResponse {
     }
     return ['status' => 404, 'headers' => ['content-type' => 'text/plain; charset=utf-8'], 'body' => 'Not Found'];
 };
+
+$stream = static function (array $envelope): ?array {
+    if ($envelope['path'] !== '/conform/dispatch') {
+        return null;
+    }
+    $n = ($envelope['state']['n'] ?? 0) + 1;
+    $chunk = ['event' => 'count', 'id' => $n, 'data' => ['one', 'two', 'three'][$n - 1] ?? ''];
+    return ['chunks' => [$chunk], 'state' => ['n' => $n], 'done' => $n >= 3 || $envelope['event'] === 'close'];
+};
+
+return ['http' => $http, 'stream' => $stream];

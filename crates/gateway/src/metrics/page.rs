@@ -213,7 +213,11 @@ impl Scrape {
         let help = "Answers that were streams, by kind";
         to.counters("http_streams", help, "kind", metrics.streams.all())?;
         let help = "Streams that broke after they had begun, by error class";
-        to.counters("http_stream_errors", help, "error_class", metrics.stream_errors.all())
+        to.counters("http_stream_errors", help, "error_class", metrics.stream_errors.all())?;
+        let help = "Questions to workers about streams that they make in steps, by event";
+        to.counters("dispatch_steps", help, "event", metrics.dispatch_steps.all())?;
+        let open = metrics.dispatch_open.load(Relaxed) as u64;
+        to.gauge("dispatch_streams", "Streams in steps that are offered, open or closing", open)
     }
 
     fn connections(&self, to: &mut Writer<'_>) -> Result<(), Error> {

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use hedgerow_wire::answer::{self, Answer, Body, WorkerError};
 use hedgerow_wire::request::{self, Request, Sent};
 use hedgerow_wire::stream::{self, Chunk, Event, StreamStart};
-use hedgerow_wire::{Capabilities, frame};
+use hedgerow_wire::{Capabilities, dispatch, frame};
 
 use super::requirement::Unmet;
 
@@ -74,6 +74,8 @@ pub(super) struct Exchange {
     pub(super) body: Bytes,
     pub(super) worker_error: Option<WorkerError>,
     pub(super) stream: Option<Stream>,
+    /// A step of a stream, where one was asked for and it is one.
+    pub(super) step: Option<dispatch::Step>,
 }
 
 /// What followed a stream's start.
@@ -115,6 +117,24 @@ impl Client {
         Ok(sent)
     }
 
+    /// Asks for a step of a stream: what a gateway does that offers streams in steps.
+    pub(super) fn step(
+        &mut self,
+        plain: &Plain<'_>,
+        event: dispatch::Event,
+        state: &[u8],
+    ) -> Result<Exchange, Unmet> {
+        let (request, _) = plain.encode(Capabilities::NONE)?;
+        let payload = request.get(frame::PREFIX..).unwrap_or_default();
+        let mut out = BytesMut::new();
+        let write = |out: &mut BytesMut| dispatch::write_request(out, payload, event, state);
+        let written = frame::encode_with(&mut out, write);
+        let written = written.map_err(|error| Unmet::Failed(error.to_string()))?;
+        debug_assert!(written, "a request is an object");
+        self.write(&out).map_err(|e| Unmet::Failed(format!("it does not take it: {e}")))?;
+        self.answer()
+    }
+
     /// Sends the request and reads the whole answer.
     pub(super) fn ask(&mut self, plain: &Plain<'_>, set: Capabilities) -> Result<Exchange, Unmet> {
         let _ = self.send(plain, set)?;
@@ -131,6 +151,7 @@ impl Client {
             body: Bytes::new(),
             worker_error: None,
             stream: None,
+            step: None,
         };
         match answer::decode(&payload, ID).map_err(|error| unreadable(&error, &payload))? {
             Answer::Response(response) => {
@@ -147,7 +168,11 @@ impl Client {
                 exchange.headers.clone_from(&start.headers);
                 exchange.stream = Some(self.stream(start)?);
             }
-            Answer::Plan(_) | Answer::Batch(_) | Answer::Dispatch(_) => {}
+            Answer::Dispatch(json) => {
+                let step = dispatch::decode(&json, ID);
+                exchange.step = Some(step.map_err(|error| unreadable(&error, &payload))?);
+            }
+            Answer::Plan(_) | Answer::Batch(_) => {}
         }
         Ok(exchange)
     }

@@ -88,10 +88,13 @@ pass  A-ERROR-1     An uncaught error is a worker_runtime_error, its message in 
 pass  A-ERROR-2     What is no response is an app_contract_error.
 pass  A-ERROR-3     An error inside a stream is an error frame after what was sent.
 pass  A-NOISE-1     What the application prints does not reach the answer.
+pass  W-STEP-1      A stream in steps that it does not take is refused, or answered at once.
+pass  A-STEP-1      A stream in steps is opened, asked for more with its own state, and done.
+pass  A-STEP-2      A stream in steps that is closed early is answered.
 pass  W-STOP-1      SIGTERM ends it within 2 s, an idle connection or not.
 pass  W-STOP-2      A new process takes over the socket that an old one left behind.
 
-32 passed, 0 failed, 1 skipped
+35 passed, 0 failed, 1 skipped
 ";
     assert_eq!(table(&rows), expected);
 }
@@ -110,7 +113,7 @@ fn an_application_without_the_routes_is_held_to_the_rest() {
     let rows = hold(&scripted("--mode /hello")).unwrap();
     assert_eq!(failed(&rows), BTreeSet::new());
     let skipped = rows.iter().filter(|row| matches!(row.verdict, Err(Unmet::Skipped(_)))).count();
-    assert_eq!(skipped, 13);
+    assert_eq!(skipped, 15);
 }
 
 #[test]

@@ -15,6 +15,8 @@ mod clients;
 mod commands;
 // The client of everybody, for HTTP/2 and TLS.
 mod curl;
+// Streams that are asked for step by step.
+mod dispatch;
 // What every failure looks like.
 mod envelope;
 // What is passed on in both directions, and what is not.

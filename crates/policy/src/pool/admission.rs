@@ -9,7 +9,7 @@ use crate::deadline::Deadline;
 use crate::failure::{At, Class, Failure, Phase};
 use crate::moment::Moment;
 use crate::observe::EndReason;
-use crate::queue::{Ticket, Waiting};
+use crate::queue::{Queue, Ticket, Waiting};
 use std::time::Duration;
 
 /// The answer to an arrival.
@@ -126,12 +126,22 @@ impl Pool {
     /// A request goes on that had a worker before: it is no arrival, so it waits in front of the queue
     /// and whatever its capacity, until `deadline`.
     pub fn on_resume(&mut self, now: Moment, deadline: Deadline) -> Admission {
+        self.go_on(now, |queue| queue.on_resume(now, deadline))
+    }
+
+    /// A stream wants its next step: it waits in its turn, whatever the queue's capacity, until
+    /// `deadline`.
+    pub fn on_step(&mut self, now: Moment, deadline: Deadline) -> Admission {
+        self.go_on(now, |queue| queue.on_step(now, deadline))
+    }
+
+    fn go_on(&mut self, now: Moment, wait: impl FnOnce(&mut Queue) -> Waiting) -> Admission {
         let admission = if self.stopping {
             self.refuse(now, RefusalKind::Stopping)
         } else if let Some(slot) = self.idle.pop() {
             Admission::Granted(self.grant(now, slot))
         } else {
-            Admission::Queued(self.queue.on_resume(now, deadline))
+            Admission::Queued(wait(&mut self.queue))
         };
         self.check_invariants();
         admission

@@ -64,7 +64,7 @@ pub(super) fn response(mut frame: Members<'_>, payload: &Bytes) -> Result<Respon
 }
 
 /// A stream's first frame. Its status is 200 where it says none.
-pub(super) fn stream_start(mut frame: Members<'_>) -> Result<StreamStart, Error> {
+pub(crate) fn stream_start(mut frame: Members<'_>) -> Result<StreamStart, Error> {
     if frame.status == Value::Absent {
         frame.status = Value::Whole(200);
     }

@@ -121,7 +121,8 @@ impl<'a> Members<'a> {
         }
     }
 
-    fn flag(&self, name: &str) -> Option<bool> {
+    /// A member that is true or false, and no other type.
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         match self.value(name) {
             Value::Bool(flag) => Some(flag),
             _ => None,

@@ -1,4 +1,4 @@
-//! One request over the frames contract: a frame out; a response, a stream, a plan or a batch back.
+//! One request over the frames contract: a frame out; a response, a stream, a plan, a batch or a step back.
 //!
 //! Invariant: the lease is settled by how the worker ended, whatever became of the caller: in full
 //! it serves on; past a timeout or out of step it is never used again.
@@ -117,6 +117,9 @@ impl Exchange {
             Ok(wire::Answer::StreamStart(start)) => self.stream(start).await,
             Ok(wire::Answer::Plan(json)) => self.handed_over(&payload, Answer::Plan(json)),
             Ok(wire::Answer::Batch(json)) => self.handed_over(&payload, Answer::Batch(json)),
+            Ok(wire::Answer::Dispatch(json)) if self.head.asks_for_a_step() => {
+                self.handed_over(&payload, Answer::Dispatch(json));
+            }
             Ok(wire::Answer::Dispatch(_)) => {
                 let text = "the worker answered a plain request with a dispatch result";
                 self.broken(Failure::new(Class::TransportError, At::Worker, text));
