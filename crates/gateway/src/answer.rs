@@ -14,7 +14,9 @@ use hedgerow_upstream::PlanStream;
 use hedgerow_wire::plan::Output;
 use hedgerow_wire::stream::{StreamKind, StreamStart};
 use hedgerow_worker::{Answer, Content, Response, Stream};
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRAILER,
+};
 use http::{HeaderMap, Method, StatusCode};
 
 /// A response, before it has the headers that every response gets.
@@ -101,7 +103,8 @@ fn streamed(stream: Stream, method: &Method, names: &Names) -> Result<Reply, Fai
     Ok(Reply { status, headers, body, stream: Some(name) })
 }
 
-/// The response of a plan whose first piece is there.
+/// The response of a plan whose first piece is there. A client that takes `trailers` is told in one
+/// when a text fails late.
 ///
 /// # Errors
 /// When the plan asks for a header that HTTP does not allow.
@@ -110,6 +113,7 @@ pub(crate) fn planned(
     calls: Calls,
     method: &Method,
     names: &Names,
+    trailers: bool,
 ) -> Result<Reply, Failure> {
     let mut headers = headers(plan.headers().to_vec(), names)?;
     let content_type = HeaderValue::try_from(plan.content_type())
@@ -121,8 +125,12 @@ pub(crate) fn planned(
         const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
         headers.entry(BUFFERING).or_insert(HeaderValue::from_static("no"));
     }
+    let trailer = (trailers && !sse).then(|| names.error_class.clone());
+    if let Some(name) = &trailer {
+        headers.insert(TRAILER, HeaderValue::from(name.clone()));
+    }
     let body = if has_body(method, StatusCode::OK) {
-        ReplyBody::Flow(Source::Plan(Box::new(plan), calls))
+        ReplyBody::Flow(Source::Plan(Box::new(plan), calls, trailer))
     } else {
         ReplyBody::Full(Bytes::new())
     };

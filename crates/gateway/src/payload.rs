@@ -89,19 +89,23 @@ impl Payload {
         Payload { state: State::Flow(Box::pin(flow.next()), length), taking }
     }
 
-    fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
+    fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
         if let State::Flow(next, length) = &mut self.state {
             match ready!(next.as_mut().poll(cx)) {
                 // The library does not ask again once it has all that was announced.
                 Step::Data(bytes, flow) if flow.length() == Some(0) => {
                     flow.tail.finish();
                     self.state = State::Done(None);
-                    return Poll::Ready(Some(Ok(bytes)));
+                    return Poll::Ready(Some(Ok(Frame::data(bytes))));
                 }
                 Step::Data(bytes, flow) => {
                     *length = flow.length();
                     *next = Box::pin(flow.next());
-                    return Poll::Ready(Some(Ok(bytes)));
+                    return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                }
+                Step::Trailers(trailers) => {
+                    self.state = State::Done(None);
+                    return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
                 }
                 Step::End => self.state = State::Done(None),
                 Step::Abort => {
@@ -117,11 +121,11 @@ impl Payload {
                     let piece = bytes.split_to(PIECE);
                     tail.active.add_bytes_out(piece.len() as u64);
                     self.state = State::Full(bytes, tail);
-                    return Poll::Ready(Some(Ok(piece)));
+                    return Poll::Ready(Some(Ok(Frame::data(piece))));
                 }
                 tail.active.add_bytes_out(bytes.len() as u64);
                 tail.finish();
-                Poll::Ready(Some(Ok(bytes)))
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             State::Done(Some(tail)) => {
                 tail.finish();
@@ -145,7 +149,7 @@ impl http_body::Body for Payload {
         if let Some(taking) = &this.taking {
             taking.asked(next.is_ready());
         }
-        next.map_ok(Frame::data)
+        next
     }
 
     fn is_end_stream(&self) -> bool {

@@ -35,7 +35,10 @@ impl Inner {
             }
         };
         let planned = match opened {
-            Ok(stream) => answer::planned(stream, calls.clone(), method, &turn.live.names),
+            Ok(stream) => {
+                let trailers = turn.takes_trailers(asked);
+                answer::planned(stream, calls.clone(), method, &turn.live.names, trailers)
+            }
             Err(failed) => {
                 calls.plan_failed();
                 return self.fail_with(turn, failed.failure, asked, false, failed.events);

@@ -25,7 +25,7 @@ use hedgerow_policy::Deadline;
 use hedgerow_policy::failure::{At, Class, Failure, Phase};
 use hedgerow_wire::batch::Then;
 use hedgerow_worker::{Answer, Body, Job, Lease};
-use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HeaderName, HeaderValue};
+use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HeaderName, HeaderValue, TE};
 use http::{HeaderMap, Method, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -372,6 +372,14 @@ impl Turn {
         if self.version < Version::HTTP_2 {
             self.busy.pulse().received(self.version == Version::HTTP_11);
         }
+    }
+
+    /// Whether the client takes trailers: over HTTP/1 it says so, over HTTP/2 it always can.
+    pub(crate) fn takes_trailers(&self, asked: &HeaderMap) -> bool {
+        let mut lists = asked.get_all(TE).iter().filter_map(|list| list.to_str().ok());
+        let mut said =
+            || lists.any(|l| l.split(',').any(|t| t.trim().eq_ignore_ascii_case("trailers")));
+        self.version == Version::HTTP_2 || (self.version == Version::HTTP_11 && said())
     }
 
     /// What a worker is given.

@@ -14,6 +14,8 @@ use hedgerow_upstream::{Piece, PlanStream};
 use hedgerow_wire::sse;
 use hedgerow_wire::stream::{Chunk, StreamKind};
 use hedgerow_worker::StreamItem;
+use http::header::{HeaderName, HeaderValue};
+use http::HeaderMap;
 use tokio::sync::mpsc;
 
 /// Where the pieces come from.
@@ -22,10 +24,12 @@ pub(crate) enum Source {
     Pieces { left: u64, pieces: mpsc::Receiver<Result<Bytes, Failure>> },
     /// A worker's stream.
     Items { kind: StreamKind, items: mpsc::Receiver<StreamItem> },
-    /// A plan's output.
-    Plan(Box<PlanStream>, Calls),
+    /// A plan's output, with the trailer in which its client is told of a failure, if it can be.
+    Plan(Box<PlanStream>, Calls, Option<HeaderName>),
     /// The results of a batch.
     Results(Box<Results>),
+    /// The ending is out, and one trailer follows.
+    Trailer(HeaderName, Class),
     /// The ending is out; nothing follows.
     Ended,
 }
@@ -41,6 +45,8 @@ pub(crate) struct Flow {
 pub(crate) enum Step {
     /// Bytes, and what follows them.
     Data(Bytes, Flow),
+    /// All is sent but these trailers.
+    Trailers(HeaderMap),
     /// All is sent.
     End,
     /// The response must not look complete.
@@ -51,6 +57,7 @@ enum Next {
     Data(Bytes),
     Skip,
     End,
+    Trailers(HeaderMap),
     Failed(Failure),
     /// It failed, and this is how the client sees it.
     Ending(Failure, Bytes),
@@ -85,10 +92,17 @@ impl Flow {
                     return Step::End;
                 }
                 Next::Ending(failure, ending) => {
+                    self.source = match self.source {
+                        Source::Plan(_, _, Some(name)) => Source::Trailer(name, failure.class),
+                        _ => Source::Ended,
+                    };
                     self.tail.broken(failure);
                     self.tail.active.add_bytes_out(ending.len() as u64);
-                    self.source = Source::Ended;
                     return Step::Data(ending, self);
+                }
+                Next::Trailers(trailers) => {
+                    self.tail.finish();
+                    return Step::Trailers(trailers);
                 }
                 Next::Failed(failure) => {
                     if !matches!(self.source, Source::Items { kind: StreamKind::Sse, .. }) {
@@ -129,7 +143,11 @@ impl Source {
     async fn next(&mut self) -> Next {
         match self {
             Source::Ended => Next::End,
-            Source::Plan(plan, calls) => match plan.next().await {
+            Source::Trailer(name, class) => {
+                let value = HeaderValue::from_static(class.name());
+                Next::Trailers([(name.clone(), value)].into_iter().collect())
+            }
+            Source::Plan(plan, calls, _) => match plan.next().await {
                 Some(Piece::Bytes(bytes)) => Next::Data(bytes),
                 Some(Piece::Failed { failure, ending }) => {
                     calls.plan_failed();

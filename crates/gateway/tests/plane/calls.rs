@@ -7,6 +7,7 @@ use hedgerow_policy::hedge::HedgeConfig;
 use hedgerow_policy::queue::QueueConfig;
 use hedgerow_stage::upstream::Upstream;
 use hedgerow_upstream::{AllowList, Opened, PlanSettings, Settings as Named};
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -102,6 +103,22 @@ async fn a_plan_that_stalls_is_rescued_and_one_that_fails_has_its_form() {
     let answer = post(&mut plane.client().await, "/frame", &breaks, "x-trace-id: T7\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert!(answer.contains("\n[upstream_error T7]\n"), "{answer}");
+
+    // Where the client takes trailers, one names the class.
+    let answer = post(&mut plane.client().await, "/frame", &breaks, "te: Trailers\r\n").await;
+    assert!(answer.contains("\r\ntrailer: x-vhttpd-error-class\r\n"), "{answer}");
+    let ending = "\r\n0\r\nx-vhttpd-error-class: upstream_error\r\n\r\n";
+    assert!(answer.ends_with(ending), "{answer}");
+    let whole = plan(&json!({"path": "/model?n=1&ms=1"}));
+    let answer = post(&mut plane.client().await, "/frame", &whole, "te: trailers\r\n").await;
+    assert!(answer.ends_with("\r\n0\r\n\r\n"), "{answer}");
+    let mut sender = crate::http2::speak(plane.client().await.tcp).await;
+    let mut request = crate::http2::get("/frame");
+    *request.method_mut() = http::Method::POST;
+    *request.body_mut() = breaks.into();
+    let body = sender.send_request(request).await.unwrap().into_body().collect().await.unwrap();
+    assert_eq!(body.trailers().unwrap()["x-vhttpd-error-class"], "upstream_error");
+    assert!(body.to_bytes().starts_with(b"The"));
 
     for (what, class) in [
         (json!({"transport": "ws"}), "unsupported_transport"),
