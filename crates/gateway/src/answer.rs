@@ -14,9 +14,7 @@ use hedgerow_upstream::PlanStream;
 use hedgerow_wire::plan::Output;
 use hedgerow_wire::stream::{StreamKind, StreamStart};
 use hedgerow_worker::{Answer, Content, Response, Stream};
-use http::header::{
-    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRAILER,
-};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRAILER};
 use http::{HeaderMap, Method, StatusCode};
 
 /// A response, before it has the headers that every response gets.

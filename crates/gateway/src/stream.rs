@@ -14,8 +14,8 @@ use hedgerow_upstream::{Piece, PlanStream};
 use hedgerow_wire::sse;
 use hedgerow_wire::stream::{Chunk, StreamKind};
 use hedgerow_worker::StreamItem;
-use http::header::{HeaderName, HeaderValue};
 use http::HeaderMap;
+use http::header::{HeaderName, HeaderValue};
 use tokio::sync::mpsc;
 
 /// Where the pieces come from.
