@@ -3,6 +3,7 @@
 //! Invariant: a request is one line, whatever its path holds. In the text form no field can
 //! contain a space or a control character, so its columns can be counted on.
 
+use crate::finish;
 use crate::line::{self, Line};
 use crate::live::Entry;
 use crate::record::{Format, Inner, Outcome};
@@ -35,15 +36,7 @@ fn json(
     line.str("method", entry.method.as_str());
     line.str("path", &entry.path);
     line.str("protocol", entry.protocol);
-    line.num("status", outcome.status);
-    line.num("bytes_in", entry.bytes_in.load(Relaxed));
-    line.num("bytes_out", entry.bytes_out.load(Relaxed));
-    line.millis("duration_ms", took);
-    if let Some(wait) = entry.queue_wait() {
-        line.millis("queue_wait_ms", wait);
-    }
-    line.opt_num("worker_id", entry.worker());
-    line.opt_str("stream", outcome.stream);
+    finish::fields(&mut line, entry, outcome, took);
     line.opt_str("error_class", outcome.failure.as_ref().map(|failure| failure.class.name()));
     line.str("trace_id", &entry.trace_id);
     line.str("request_id", &entry.request_id);

@@ -11,8 +11,9 @@ mod pool;
 
 pub(crate) use pool::Processes;
 
+use crate::finish;
 use crate::line::{self, Line};
-use crate::live::Entry;
+use crate::live::{Entry, Via};
 use crate::record::{Inner, Outcome, Recorder};
 use crate::wall::{self, Stamp};
 use hedgerow_policy::observe::{Event, Observer};
@@ -52,19 +53,15 @@ pub(crate) fn words<'w>(inner: &Inner, said: &'w str) -> &'w str {
 
 /// A request has ended.
 pub(crate) fn request(inner: &Inner, entry: &Entry, end: &Outcome, took: Duration, at: Stamp) {
-    write_at(inner, "http.request", Some(at), |line| {
+    let kind = match entry.via {
+        Via::Server => "http.request",
+        Via::Egress => "egress.request",
+    };
+    write_at(inner, kind, Some(at), |line| {
         who(line, entry);
         line.addr("remote_addr", entry.remote_addr);
         line.str("protocol", entry.protocol);
-        line.num("status", end.status);
-        line.num("bytes_in", entry.bytes_in.load(Relaxed));
-        line.num("bytes_out", entry.bytes_out.load(Relaxed));
-        line.millis("duration_ms", took);
-        if let Some(wait) = entry.queue_wait() {
-            line.millis("queue_wait_ms", wait);
-        }
-        line.opt_num("worker_id", entry.worker());
-        line.opt_str("stream", end.stream);
+        finish::fields(line, entry, end, took);
         if entry.stream_failed.load(Relaxed) {
             line.flag("stream_failed", true);
         }
@@ -76,7 +73,11 @@ pub(crate) fn request(inner: &Inner, entry: &Entry, end: &Outcome, took: Duratio
 
 /// A stream that had begun broke.
 pub(crate) fn stream_error(inner: &Inner, entry: &Entry, failure: &Failure) {
-    write(inner, "http.stream.error", |line| {
+    let kind = match entry.via {
+        Via::Server => "http.stream.error",
+        Via::Egress => "egress.stream.error",
+    };
+    write(inner, kind, |line| {
         who(line, entry);
         line.millis("duration_ms", inner.clock.now().since(entry.received));
         line.opt_num("worker_id", entry.worker());

@@ -2,10 +2,12 @@
 //!
 //! Invariant: this is the only way out of the record, and it is taken once per request.
 
-use crate::live::{Entry, Place};
+use crate::line::Line;
+use crate::live::{CallMade, Entry, Place, Via};
 use crate::record::{Inner, Outcome};
 use crate::{access, events, wall};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// The status that lines and counters show for a client that went away; it is never sent.
 pub(crate) const CLIENT_CLOSED: u16 = 499;
@@ -15,8 +17,13 @@ pub(crate) fn finish(inner: &Inner, entry: &Entry, place: Option<Place>, outcome
     inner.live.leave(place);
     let took = inner.clock.now().since(entry.received);
     let failure = outcome.failure.as_ref();
-    inner.metrics.request(&entry.method, outcome.status, failure, outcome.stream, took);
-    inner.metrics.bytes(entry.bytes_in.load(Relaxed), entry.bytes_out.load(Relaxed));
+    match entry.via {
+        Via::Server => {
+            inner.metrics.request(&entry.method, outcome.status, failure, outcome.stream, took);
+            inner.metrics.bytes(entry.bytes_in.load(Relaxed), entry.bytes_out.load(Relaxed));
+        }
+        Via::Egress => inner.metrics.egress(&entry.method, outcome.status, failure),
+    }
     if inner.access.is_none() && inner.events.is_none() {
         return;
     }
@@ -24,4 +31,25 @@ pub(crate) fn finish(inner: &Inner, entry: &Entry, place: Option<Place>, outcome
     let at = wall::now();
     access::line(inner, entry, outcome, took, at);
     events::request(inner, entry, outcome, took, at);
+}
+
+/// How a request went: the fields that the access line and the event have in common.
+pub(crate) fn fields(line: &mut Line<'_>, entry: &Entry, end: &Outcome, took: Duration) {
+    line.num("status", end.status);
+    line.num("bytes_in", entry.bytes_in.load(Relaxed));
+    line.num("bytes_out", entry.bytes_out.load(Relaxed));
+    line.millis("duration_ms", took);
+    if let Some(wait) = entry.queue_wait() {
+        line.millis("queue_wait_ms", wait);
+    }
+    line.opt_num("worker_id", entry.worker());
+    line.opt_str("stream", end.stream);
+    if let Some(CallMade { upstream, report }) = entry.call.get() {
+        line.str("upstream", upstream);
+        line.num("attempts", report.attempts);
+        line.opt_str("winner", report.winner.map(hedgerow_policy::hedge::Role::name));
+        if let Some(after) = report.hedged_after {
+            line.millis("hedged_after_ms", after);
+        }
+    }
 }

@@ -5,9 +5,10 @@
 //! shard of its own, so that begin and finish do not meet on one lock.
 
 use hedgerow_policy::Moment;
+use hedgerow_upstream::Report;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::Notify;
 
 /// A power of two, and well over the threads a gateway runs.
@@ -49,6 +50,22 @@ impl Stage {
     }
 }
 
+/// Where a request came in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Via {
+    /// Where clients connect.
+    Server,
+    /// Where the application calls its upstreams.
+    Egress,
+}
+
+/// The call to an upstream that answered a request, or failed to.
+#[derive(Debug)]
+pub(crate) struct CallMade {
+    pub(crate) upstream: String,
+    pub(crate) report: Report,
+}
+
 /// One request in flight. What changes is atomic, so that a snapshot never stops the request.
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -59,6 +76,8 @@ pub(crate) struct Entry {
     pub(crate) remote_addr: IpAddr,
     pub(crate) protocol: &'static str,
     pub(crate) received: Moment,
+    pub(crate) via: Via,
+    pub(crate) call: OnceLock<CallMade>,
     /// Stage and its begin in one word, so that no snapshot sees one without the other.
     stage: AtomicU64,
     worker: AtomicU32,
@@ -72,7 +91,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(mut start: crate::record::Start) -> Entry {
+    pub(crate) fn new(mut start: crate::record::Start, via: Via) -> Entry {
         // A query may hold what must not be written down; no path has a question mark of its own.
         if let Some(query) = start.path.find('?') {
             start.path.truncate(query);
@@ -85,6 +104,8 @@ impl Entry {
             remote_addr: start.remote_addr,
             protocol: start.protocol,
             received: start.received,
+            via,
+            call: OnceLock::new(),
             stage: AtomicU64::new(pack(Stage::Receiving, start.received)),
             worker: AtomicU32::new(NO_WORKER),
             deadline: AtomicU64::new(NONE),

@@ -76,6 +76,7 @@ impl Transitions {
 pub(crate) struct Metrics {
     transitions: Transitions,
     requests: Grid,
+    egress: Grid,
     durations: Histogram,
     streams: Tally,
     stream_errors: Tally,
@@ -122,6 +123,7 @@ impl Metrics {
         Metrics {
             transitions: Transitions::default(),
             requests: Grid::new(),
+            egress: Grid::new(),
             durations: Histogram::new(),
             streams: Tally::of(["sse", "text"]),
             stream_errors: Tally::of([]),
@@ -162,6 +164,11 @@ impl Metrics {
         if let Some(kind) = stream {
             self.streams.step(kind);
         }
+    }
+
+    /// A request at the egress port has ended.
+    pub(crate) fn egress(&self, method: &http::Method, status: u16, failure: Option<&Failure>) {
+        self.egress.step(method, failure.map(|failure| failure.class), status);
     }
 
     /// Bytes of bodies that an ended request has sent and was sent.

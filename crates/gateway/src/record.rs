@@ -8,12 +8,13 @@
 use crate::events::{self, Processes};
 use crate::finish;
 use crate::history::History;
-use crate::live::{Entry, Live, Place};
+use crate::live::{CallMade, Entry, Live, Place, Via};
 use crate::metrics::Metrics;
 use crate::sink::{self, Sink};
 use crate::wall::{self, Stamp};
 use hedgerow_clock::Clock;
 use hedgerow_policy::{Class, Failure, Moment};
+use hedgerow_upstream::Report;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -174,7 +175,12 @@ impl Recorder {
 
     /// A request has begun.
     pub fn begin(&self, start: Start) -> Active {
-        let entry = Arc::new(Entry::new(start));
+        self.begin_via(start, Via::Server)
+    }
+
+    /// A request has begun, at one listener or the other.
+    pub(crate) fn begin_via(&self, start: Start, via: Via) -> Active {
+        let entry = Arc::new(Entry::new(start, via));
         let place = self.inner.live.enter(&entry);
         Active { inner: Arc::clone(&self.inner), entry, place, finished: false }
     }
@@ -315,6 +321,16 @@ impl Active {
         self.entry.bytes_out.fetch_add(bytes, Relaxed);
     }
 
+    /// It was answered by a call to this upstream, or failed with it.
+    pub(crate) fn set_call(&self, upstream: String, report: Report) {
+        let _ = self.entry.call.set(CallMade { upstream, report });
+    }
+
+    /// Counts the bytes of its body as they come.
+    pub(crate) fn meter(&self) -> Meter {
+        Meter(Arc::clone(&self.entry))
+    }
+
     /// Returns once an operator has cancelled the request. May be awaited again and again.
     pub async fn cancelled(&self) {
         self.entry.cancelled().await;
@@ -325,6 +341,15 @@ impl Active {
     pub fn finish(mut self, outcome: Outcome) {
         self.finished = true;
         finish::finish(&self.inner, &self.entry, self.place, &outcome);
+    }
+}
+
+/// Counts the bytes of a request's body where the request itself is elsewhere.
+pub(crate) struct Meter(Arc<Entry>);
+
+impl Meter {
+    pub(crate) fn add_bytes_in(&self, bytes: u64) {
+        self.0.bytes_in.fetch_add(bytes, Relaxed);
     }
 }
 

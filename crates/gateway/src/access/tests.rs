@@ -1,4 +1,5 @@
 use super::*;
+use crate::live::Via;
 use crate::record::Start;
 use crate::record::tests::start;
 use hedgerow_policy::failure::At;
@@ -6,7 +7,7 @@ use hedgerow_policy::{Class, Failure};
 use proptest::prelude::*;
 
 fn shown(start: Start, outcome: &Outcome) -> String {
-    let entry = Entry::new(start);
+    let entry = Entry::new(start, Via::Server);
     entry.bytes_out.store(1_234, Relaxed);
     let mut out = Vec::new();
     text(&mut out, 4_096, &entry, outcome, Duration::from_micros(12_345));
@@ -38,7 +39,7 @@ fn the_text_form() {
 
 #[test]
 fn the_json_form() {
-    let entry = Entry::new(start("t-1"));
+    let entry = Entry::new(start("t-1"), Via::Server);
     let mut out = Vec::new();
     let failure = Some(Failure::new(Class::Timeout, At::Worker, "not in the access line"));
     let outcome = Outcome { status: 504, failure, stream: None };

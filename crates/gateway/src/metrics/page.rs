@@ -3,6 +3,7 @@
 //! Invariant: a gauge of the pool is read from its snapshot when the page is made, never kept
 //! beside it. The names are those of the contract; each has its unit in it and a help text.
 
+use super::grid::Grid;
 use super::histogram::Histogram;
 use crate::admin::Watched;
 use crate::record::Inner;
@@ -86,19 +87,16 @@ impl Writer<'_> {
         metric.encode_counter::<NoLabelSet, _, f64>(&value, None)
     }
 
-    pub(super) fn counters(
+    /// A counter with one label.
+    pub(super) fn counters<'l>(
         &mut self,
         name: &str,
         help: &str,
-        label: &str,
-        values: impl IntoIterator<Item = (&'static str, u64)>,
+        label: &'static str,
+        values: impl IntoIterator<Item = (&'l str, u64)>,
     ) -> Result<(), Error> {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (key, value) in values {
-            let labels = [(label, key)];
-            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, f64>(&value, None)?;
-        }
-        Ok(())
+        let values = values.into_iter().map(|(key, value)| (vec![(label, key)], value));
+        self.labelled(name, help, values)
     }
 
     pub(super) fn gauge(&mut self, name: &str, help: &str, value: u64) -> Result<(), Error> {
@@ -110,18 +108,36 @@ impl Writer<'_> {
         self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?.encode_gauge(&value)
     }
 
-    pub(super) fn gauges(
+    /// A gauge with one label.
+    pub(super) fn gauges<'l>(
         &mut self,
         name: &str,
         help: &str,
-        label: &str,
-        values: impl IntoIterator<Item = (&'static str, u64)>,
+        label: &'static str,
+        values: impl IntoIterator<Item = (&'l str, u64)>,
     ) -> Result<(), Error> {
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (key, value) in values {
             metric.encode_family(&[(label, key)])?.encode_gauge(&value)?;
         }
         Ok(())
+    }
+
+    /// Requests that have ended, by method, status and class.
+    fn grid(&mut self, name: &str, help: &str, grid: &Grid) -> Result<(), Error> {
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        let mut written = Ok(());
+        grid.each(|count| {
+            let status = count.status.map_or_else(|| "other".to_owned(), |s| s.to_string());
+            let class = count.class.map_or("none", hedgerow_policy::Class::name);
+            let labels =
+                [("method", count.method), ("status", status.as_str()), ("error_class", class)];
+            written = written.and_then(|()| {
+                let mut series = metric.encode_family(&labels)?;
+                series.encode_counter::<NoLabelSet, _, f64>(&count.value, None)
+            });
+        });
+        written
     }
 
     /// A counter with several labels.
@@ -135,21 +151,6 @@ impl Writer<'_> {
         for (labels, value) in values {
             let labels = labels.as_slice();
             metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, f64>(&value, None)?;
-        }
-        Ok(())
-    }
-
-    /// A gauge whose label's values are not known at build time.
-    pub(super) fn named_gauges<'l>(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &'static str,
-        values: impl IntoIterator<Item = (&'l str, u64)>,
-    ) -> Result<(), Error> {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (key, value) in values {
-            metric.encode_family(&[(label, key)])?.encode_gauge(&value)?;
         }
         Ok(())
     }
@@ -184,24 +185,14 @@ impl Scrape {
         let metrics = &self.inner.metrics;
         let live = &self.inner.live;
         let help = "Requests that have ended, by method, status and error class (none: no failure)";
-        let mut metric =
-            to.0.encode_descriptor("http_requests", help, None, MetricType::Counter)?;
-        let mut written = Ok(());
-        metrics.requests.each(|count| {
-            let status = count.status.map_or_else(|| "other".to_owned(), |s| s.to_string());
-            let class = count.class.map_or("none", hedgerow_policy::Class::name);
-            let labels =
-                [("method", count.method), ("status", status.as_str()), ("error_class", class)];
-            written = written.and_then(|()| {
-                let mut series = metric.encode_family(&labels)?;
-                series.encode_counter::<NoLabelSet, _, f64>(&count.value, None)
-            });
-        });
-        written?;
+        to.grid("http_requests", help, &metrics.requests)?;
+        let help = "Requests at the egress port that have ended, by method, status and error class";
+        to.grid("egress_requests", help, &metrics.egress)?;
         let help = "From the complete request head to the last byte of the answer";
         to.seconds("http_request_duration", help, &metrics.durations)?;
         let in_flight = live.in_flight() as u64;
-        to.gauge("http_requests_in_flight", "Requests that have not ended", in_flight)?;
+        let help = "Requests that have not ended, those at the egress port included";
+        to.gauge("http_requests_in_flight", help, in_flight)?;
         let help = "Requests in flight that the admin pages can show at once";
         to.gauge("http_requests_listed_limit", help, live.limit() as u64)?;
         let help = "Requests that the admin pages could not show, because there were too many";
@@ -305,13 +296,11 @@ impl Scrape {
 
     fn transitions(&self, to: &mut Writer<'_>) -> Result<(), Error> {
         let help = "Moves of a circuit, by where from and where to";
-        let mut metric =
-            to.0.encode_descriptor("breaker_transitions", help, None, MetricType::Counter)?;
-        for ((name, from, to), count) in self.inner.metrics.transitions.all() {
-            let labels = [("name", name.as_str()), ("from", from), ("to", to)];
-            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, f64>(&count, None)?;
-        }
-        Ok(())
+        let all = self.inner.metrics.transitions.all();
+        let moves = all.iter().map(|((name, from, to), count)| {
+            (vec![("name", name.as_str()), ("from", *from), ("to", *to)], *count)
+        });
+        to.labelled("breaker_transitions", help, moves)
     }
 
     fn logs(&self, to: &mut Writer<'_>) -> Result<(), Error> {

@@ -42,7 +42,7 @@ pub(super) fn write(to: &mut Writer<'_>, views: &[UpstreamView]) -> Result<(), E
     to.labelled("hedge_saved_seconds", "Seconds that hedges have saved, at least", saved)?;
     let left = views.iter().map(|view| (view.name.as_str(), view.state.budget.left));
     let help = "Hedges and retries that may be started right now";
-    to.named_gauges("upstream_budget_left", help, "upstream", left)
+    to.gauges("upstream_budget_left", help, "upstream", left)
 }
 
 /// The state of every circuit: the cache's and the upstreams'.
@@ -67,7 +67,7 @@ pub(super) fn breaker_states(
     }
     let help = "State of a circuit: 0 closed, 1 half-open, 2 open";
     let named = all.iter().map(|(name, state)| (name.as_str(), *state));
-    to.named_gauges("breaker_state", help, "name", named)
+    to.gauges("breaker_state", help, "name", named)
 }
 
 fn one(views: &[UpstreamView], value: impl Fn(&Counters) -> u64) -> Vec<Series<'_>> {
