@@ -2,22 +2,27 @@
 //!
 //! Invariant: what the upstream answered passes through, a final 500 included; what it did not
 //! answer leaves as every failure here does. Bodies stream both ways. A client that leaves ends its
-//! call. The port answers on loopback alone: whoever reaches it can reach every upstream.
+//! call. Every call is recorded as a request is: one access line, one event, one step of a counter.
+//! The port answers on loopback alone: whoever reaches it can reach every upstream.
+
+mod recorded;
 
 use crate::batch::{self, Form, Results};
 use crate::calls::Calls;
-use crate::failure;
 use crate::ids::Ids;
-use crate::listener;
+use crate::live::Via;
+use crate::record::{Active, Outcome, Recorder, Stage, Start};
 use crate::serve::{Live, StartError};
+use crate::service::NoAnswer;
 use crate::settings::Settings;
+use crate::{failure, finish, listener, stream};
 use bytes::Bytes;
 use hedgerow_clock::Clock;
 use hedgerow_policy::Moment;
 use hedgerow_policy::failure::{At, Class, Failure};
 use hedgerow_policy::hedge::Role;
-use hedgerow_upstream::{Body, CallOptions, PlanContext, Report};
-use http::header::{ACCEPT, HeaderName, HeaderValue};
+use hedgerow_upstream::{CallOptions, PlanContext, Report};
+use http::header::{ACCEPT, CONTENT_LENGTH, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body::{Body as _, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -26,9 +31,9 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::convert::Infallible;
+use recorded::{Cancelled, Metered, Recorded};
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -47,7 +52,8 @@ const BATCH: &str = "/-/batch";
 /// Largest batch, in bytes.
 const BATCH_LIMIT: usize = 16 << 20;
 
-type Answer = Response<UnsyncBoxBody<Bytes, Failure>>;
+type Body = UnsyncBoxBody<Bytes, Failure>;
+type Answer = Response<Body>;
 
 /// The running port. Dropping it ends every call.
 pub struct Egress {
@@ -58,11 +64,12 @@ pub struct Egress {
 struct Shared {
     live: Live,
     calls: Calls,
+    recorder: Recorder,
     clock: Clock,
 }
 
 impl Egress {
-    /// Opens the address and serves. Failures look as `settings` say.
+    /// Opens the address and serves. Failures look as `settings` say; every call is recorded.
     ///
     /// # Errors
     /// When the address cannot be opened, or the header prefix is none.
@@ -70,6 +77,7 @@ impl Egress {
         listen: SocketAddr,
         settings: &Settings,
         calls: Calls,
+        recorder: Recorder,
         clock: Clock,
     ) -> Result<Egress, StartError> {
         let failed = |source| StartError::Listen { addr: listen, source };
@@ -77,7 +85,7 @@ impl Egress {
         let listener = listener::bind(listen).map_err(failed)?;
         let local_addr = listener.local_addr().map_err(failed)?;
         let (over, ended) = watch::channel(false);
-        let shared = Arc::new(Shared { live, calls, clock });
+        let shared = Arc::new(Shared { live, calls, recorder, clock });
         tokio::spawn(accept(shared, listener, ended));
         Ok(Egress { local_addr, over })
     }
@@ -103,9 +111,9 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener, over: watch::Receive
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((tcp, _)) => {
+            Ok((tcp, peer)) => {
                 let _ = tcp.set_nodelay(true);
-                tokio::spawn(serve(Arc::clone(&shared), tcp, over.clone()));
+                tokio::spawn(serve(Arc::clone(&shared), tcp, peer.ip(), over.clone()));
             }
             Err(_) => {
                 let clock = shared.clock;
@@ -115,14 +123,19 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener, over: watch::Receive
     }
 }
 
-async fn serve(shared: Arc<Shared>, tcp: tokio::net::TcpStream, mut over: watch::Receiver<bool>) {
+async fn serve(
+    shared: Arc<Shared>,
+    tcp: tokio::net::TcpStream,
+    peer: IpAddr,
+    mut over: watch::Receiver<bool>,
+) {
     let settings = &shared.live.settings;
     let header_timeout = settings.header_timeout;
     let service = {
         let shared = Arc::clone(&shared);
         service_fn(move |request| {
             let shared = Arc::clone(&shared);
-            async move { Ok::<_, Infallible>(shared.answer(request).await) }
+            async move { shared.answer(request, peer).await }
         })
     };
     let connection = http1::Builder::new()
@@ -139,38 +152,77 @@ async fn serve(shared: Arc<Shared>, tcp: tokio::net::TcpStream, mut over: watch:
 }
 
 impl Shared {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Result<Answer, NoAnswer> {
         let ids = Ids::of(request.headers());
         let asked = accepted(request.headers());
-        let mut report = Report::default();
-        let answered = if request.uri().path() == BATCH {
-            self.batch(request, &ids).await
-        } else {
-            self.call(request, &ids, &mut report).await
+        let bodiless = request.method() == Method::HEAD;
+        let start = Start {
+            trace_id: ids.trace.clone(),
+            request_id: ids.request.clone(),
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            remote_addr: peer,
+            protocol: "HTTP/1.1",
+            received: self.clock.now(),
         };
-        let mut answer = answered.unwrap_or_else(|failure| {
-            let Live { names, style, .. } = &self.live;
-            let (status, mut headers, body) =
-                failure::respond(&failure, &ids, names, *style, &asked);
-            mark(&mut headers, report);
-            let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
-            let mut answer = Response::new(body);
-            (*answer.status_mut(), *answer.headers_mut()) = (status, headers);
-            answer
-        });
+        let active = self.recorder.begin_via(start, Via::Egress);
+        active.set_stage(Stage::Working);
+        let mut cancelled: Cancelled = Box::pin(active.cancelling());
+        let mut report = Report::default();
+        let answering = async {
+            if request.uri().path() == BATCH {
+                self.batch(request, &ids, &active).await
+            } else {
+                self.call(request, &ids, &active, &mut report).await
+            }
+        };
+        let answered = tokio::select! {
+            biased;
+            answered = answering => answered,
+            () = cancelled.as_mut() => Err(stream::cancelled()),
+        };
+        active.set_stage(Stage::Sending);
+        let mut failed = None;
+        let answer = match answered {
+            Ok(answer) => answer,
+            Err(failure) if failure.class == Class::ClientClosed => {
+                let status = finish::CLIENT_CLOSED;
+                active.finish(Outcome { status, failure: Some(failure), stream: None });
+                return Err(NoAnswer);
+            }
+            Err(failure) => {
+                let Live { names, style, .. } = &self.live;
+                let (status, mut headers, body) =
+                    failure::respond(&failure, &ids, names, *style, &asked);
+                mark(&mut headers, report);
+                failed = Some(failure);
+                let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
+                let mut answer = Response::new(body);
+                (*answer.status_mut(), *answer.headers_mut()) = (status, headers);
+                answer
+            }
+        };
+        let (mut head, body) = answer.into_parts();
         let named = [(REQUEST_ID, &ids.request), (self.live.names.trace_id.clone(), &ids.trace)];
         for (name, id) in named {
             if let Ok(value) = HeaderValue::from_str(id) {
-                answer.headers_mut().insert(name, value);
+                head.headers.insert(name, value);
             }
         }
-        answer
+        let announced = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        let none = bodiless || matches!(head.status.as_u16(), 204 | 304);
+        let left = if none { Some(0) } else { announced.and_then(|length| length.parse().ok()) };
+        let outcome = Outcome { status: head.status.as_u16(), failure: failed, stream: None };
+        let recorder = self.recorder.clone();
+        let body = Recorded::new(body, left, recorder, (active, outcome), cancelled);
+        Ok(Response::from_parts(head, body.boxed_unsync()))
     }
 
     async fn call(
         &self,
         request: Request<Incoming>,
         ids: &Ids,
+        active: &Active,
         report: &mut Report,
     ) -> Result<Answer, Failure> {
         let (mut parts, body) = request.into_parts();
@@ -181,14 +233,20 @@ impl Shared {
             return Err(Failure::new(Class::NotFound, At::Client, text));
         }
         parts.uri = rest;
-        let body = if body.is_end_stream() { Body::empty() } else { Body::stream(body) };
+        let body = if body.is_end_stream() {
+            hedgerow_upstream::Body::empty()
+        } else {
+            hedgerow_upstream::Body::stream(Metered { body, meter: active.meter() })
+        };
         let options = CallOptions { trace: ids.trace.as_str().into(), ..CallOptions::default() };
         let called = client.call_with(&name, Request::from_parts(parts, body), options).await;
-        let mut response = called.map_err(|error| {
-            *report = error.report;
-            error.failure
-        })?;
-        let came = response.report();
+        let came = match &called {
+            Ok(response) => response.report(),
+            Err(error) => error.report,
+        };
+        *report = came;
+        active.set_call(name, came);
+        let mut response = called.map_err(|error| error.failure)?;
         mark(response.headers_mut(), came);
         let mut answer = Response::new(());
         *answer.status_mut() = response.status();
@@ -196,12 +254,18 @@ impl Shared {
         Ok(answer.map(|()| response.boxed_unsync()))
     }
 
-    async fn batch(&self, request: Request<Incoming>, ids: &Ids) -> Result<Answer, Failure> {
+    async fn batch(
+        &self,
+        request: Request<Incoming>,
+        ids: &Ids,
+        active: &Active,
+    ) -> Result<Answer, Failure> {
         if request.method() != Method::POST {
             return Err(Failure::new(Class::NotFound, At::Client, "a batch is posted"));
         }
         let form = Form::of(request.headers());
-        let body = Limited::new(request.into_body(), BATCH_LIMIT).collect().await;
+        let body = Metered { body: request.into_body(), meter: active.meter() };
+        let body = Limited::new(body, BATCH_LIMIT).collect().await;
         let body = body.map_err(|error| {
             let class = match error.is::<http_body_util::LengthLimitError>() {
                 true => Class::RequestTooLarge,

@@ -15,6 +15,7 @@ use crate::wall::{self, Stamp};
 use hedgerow_clock::Clock;
 use hedgerow_policy::{Class, Failure, Moment};
 use hedgerow_upstream::Report;
+use std::future::Future;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -185,6 +186,12 @@ impl Recorder {
         Active { inner: Arc::clone(&self.inner), entry, place, finished: false }
     }
 
+    /// Requests that have begun and not ended, calls at the egress port among them.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.inner.live.in_flight()
+    }
+
     /// A stream that had begun broke. The request's status stays what it was.
     pub fn stream_error(&self, request: &Active, failure: &Failure) {
         request.entry.stream_failed.store(true, Relaxed);
@@ -334,6 +341,12 @@ impl Active {
     /// Returns once an operator has cancelled the request. May be awaited again and again.
     pub async fn cancelled(&self) {
         self.entry.cancelled().await;
+    }
+
+    /// The same, for those who outlive this value.
+    pub(crate) fn cancelling(&self) -> impl Future<Output = ()> + Send + use<> {
+        let entry = Arc::clone(&self.entry);
+        async move { entry.cancelled().await }
     }
 
     /// It has ended.

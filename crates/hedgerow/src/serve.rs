@@ -196,7 +196,7 @@ impl Running {
             .map_err(|e| e.to_string())?;
         let settings = wiring::gateway(config);
         let egress = config.egress.listen.map(|listen| {
-            Egress::start(listen, &settings, self.calls.clone(), clock)
+            Egress::start(listen, &settings, self.calls.clone(), recorder.clone(), clock)
                 .map_err(|e| format!("egress.listen: {e}"))
         });
         let egress = egress.transpose()?;

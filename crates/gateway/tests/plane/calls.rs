@@ -191,7 +191,8 @@ async fn case_46_a_resumed_request_is_served_next_and_never_refused() {
 
 async fn egress(plane: &Plane) -> Egress {
     let loopback = "127.0.0.1:0".parse().unwrap();
-    Egress::start(loopback, &Settings::default(), calls(plane), plane.clock).unwrap()
+    Egress::start(loopback, &Settings::default(), calls(plane), plane.recorder.clone(), plane.clock)
+        .unwrap()
 }
 
 async fn through(egress: &Egress, plane: &Plane, request: &str) -> String {
@@ -233,5 +234,39 @@ async fn the_egress_port_hedges_and_passes_on() {
     let nonsense =
         "POST /-/batch HTTP/1.1\r\nhost: h\r\nconnection: close\r\ncontent-length: 2\r\n\r\n[]";
     assert!(through(&egress, &plane, nonsense).await.starts_with("HTTP/1.1 400 "));
+    let upload = "GET /models/silent HTTP/1.1\r\nhost: h\r\n\r\n";
+    let mut leaves = Client::connect(egress.local_addr(), plane.clock).await;
+    leaves.send(upload).await;
+    plane.until("it is listed", || plane.recorder.in_flight() == 1).await;
+    drop(leaves);
+    plane.until("it is gone", || plane.recorder.in_flight() == 0).await;
     egress.drain(plane.clock, Duration::from_secs(20)).await;
+    let events = plane.events().await;
+    let calls: Vec<_> = events.iter().filter(|e| e["type"] == "egress.request").collect();
+    let shown: Vec<_> = calls
+        .iter()
+        .map(|e| {
+            let at = |key: &str| e[key].as_str().unwrap_or("-").to_owned();
+            format!("{} {} {} {}", at("path"), e["status"], at("winner"), at("error_class"))
+        })
+        .collect();
+    let expected = [
+        "/models/a/b 200 primary -",
+        "/models/silent 200 hedge -",
+        "/models/status/500 500 - -",
+        "/models/reset 502 - upstream_error",
+        "/nope/x 404 - not_found",
+        "/models/model 200 primary -",
+        "/models/echo 200 primary -",
+        "/-/batch 200 - -",
+        "/-/batch 400 - bad_request",
+        "/models/silent 499 - client_closed",
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!((&calls[1]["upstream"], &calls[1]["attempts"]), (&"models".into(), &2.into()));
+    assert!(calls[1]["hedged_after_ms"].as_f64().unwrap() >= 150.0, "{}", calls[1]);
+    assert!(calls[0]["hedged_after_ms"].is_null(), "{}", calls[0]);
+    let count = |at: usize, key: &str| calls[at][key].as_u64().unwrap();
+    assert_eq!((count(6, "bytes_in"), count(6, "bytes_out")), (5, 5));
+    assert!(count(3, "bytes_out") == 11 && count(7, "bytes_in") == BATCH.len() as u64);
 }
