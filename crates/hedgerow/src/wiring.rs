@@ -95,7 +95,7 @@ pub fn gateway(config: &Config) -> gateway::Settings {
         problem_json: failure.problem_json == config::ProblemJson::Accept,
         proxy_status: failure.proxy_status,
         expose_worker_exception: failure.expose_worker_exception,
-        dispatch: config.worker.stream_dispatch.then(|| gateway::Dispatch {
+        dispatch: config.worker.stream_dispatch.then_some(gateway::Dispatch {
             max_open: config.plan.max_open,
             state_limit: config.plan.state_limit,
             read_timeout: config.worker.read_timeout,
