@@ -10,7 +10,7 @@ use crate::names::Names;
 use crate::stream::Source;
 use bytes::Bytes;
 use hedgerow_policy::failure::{At, Class, Failure};
-use hedgerow_upstream::PlanStream;
+use hedgerow_upstream::{PlanStream, Response as Called};
 use hedgerow_wire::plan::Output;
 use hedgerow_wire::stream::{StreamKind, StreamStart};
 use hedgerow_worker::{Answer, Content, Response, Stream};
@@ -136,6 +136,25 @@ pub(crate) fn planned(
     Ok(Reply { status: StatusCode::OK, headers, body, stream: Some(name) })
 }
 
+/// An upstream's own answer.
+pub(crate) fn passed(mut called: Called, method: &Method, names: &Names) -> Reply {
+    let (status, mut headers) = (called.status(), std::mem::take(called.headers_mut()));
+    for own in [&names.error_class, &names.trace_id] {
+        headers.remove(own);
+    }
+    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    let length = length.and_then(|text| text.parse().ok());
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
+    let stream = essence.trim().eq_ignore_ascii_case("text/event-stream").then_some("sse");
+    let body = if has_body(method, status) && length != Some(0) {
+        ReplyBody::Flow(Source::Call(Box::new(called), length))
+    } else {
+        ReplyBody::Full(Bytes::new())
+    };
+    Reply { status, headers, body, stream }
+}
+
 /// The application answered with what it must not.
 pub(crate) fn contract(message: &'static str) -> Failure {
     Failure::new(Class::AppContractError, At::Worker, message)
@@ -148,7 +167,8 @@ fn status(status: u16) -> Result<StatusCode, Failure> {
     }
 }
 
-fn has_body(method: &Method, status: StatusCode) -> bool {
+/// Whether such an answer has a body.
+pub(crate) fn has_body(method: &Method, status: StatusCode) -> bool {
     let empty = [StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::NOT_MODIFIED];
     method != Method::HEAD && !empty.contains(&status)
 }

@@ -306,7 +306,7 @@ fn addressed(uri: &Uri) -> Result<(String, Uri), Failure> {
 }
 
 /// How the call came about, in headers.
-fn mark(headers: &mut HeaderMap, report: Report) {
+pub(crate) fn mark(headers: &mut HeaderMap, report: Report) {
     if report.attempts == 0 {
         return;
     }

@@ -9,10 +9,12 @@ use crate::names::Names;
 use crate::origin::Origin;
 use crate::smuggling::{Authority, parse_authority};
 use bytes::BytesMut;
+use hedgerow_policy::failure::{At, Class, Failure};
 use hedgerow_wire::capabilities::Capabilities;
 use hedgerow_wire::frame::{self, MAX_FRAME};
 use hedgerow_wire::request::{Body as WireBody, EncodeError, Request, Sent};
 use hedgerow_worker::job::{self, Body};
+use http::header::{HOST, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Uri, Version};
 use std::fs::File;
 use std::net::SocketAddr;
@@ -116,6 +118,46 @@ impl Head {
         headers
     }
 
+    /// The request as an upstream gets it: who asked, for which host and over which scheme is what
+    /// this gateway knows, whatever the client says.
+    pub(crate) fn request<B>(&self, body: B) -> Result<http::Request<B>, Failure> {
+        let mut headers = HeaderMap::with_capacity(self.headers.len() + 4);
+        for (name, value) in &self.headers {
+            let text = name.as_str();
+            let passes = !is_hop_by_hop(text) && !self.names.reserved(text);
+            if passes && !is_for_proxies(text) && !self.is_listed(text) && name != HOST {
+                headers.append(name, value.clone());
+            }
+        }
+        let remote = self.origin.remote.to_string();
+        let (host, scheme) = (self.origin.authority.as_deref(), self.origin.scheme);
+        let told = [
+            ("x-forwarded-for", remote.as_str()),
+            ("x-forwarded-host", host.unwrap_or(&self.authority)),
+            ("x-forwarded-proto", scheme),
+            ("x-request-id", self.ids.request.as_str()),
+        ];
+        for (name, value) in told {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        }
+        let path = self.uri.path_and_query().map_or("/", |path| path.as_str());
+        let built = http::Request::builder().method(self.method.clone()).uri(path).body(body);
+        let mut request = built.map_err(|error| {
+            Failure::new(Class::BadRequest, At::Client, format!("a path that is none: {error}"))
+        })?;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    /// The path as it was received, and the query with its question mark.
+    pub(crate) fn target(&self) -> (&str, &str) {
+        let path = self.uri.path();
+        let whole = self.uri.path_and_query().map_or(path, |whole| whole.as_str());
+        (path, whole.strip_prefix(path).unwrap_or_default())
+    }
+
     /// Whether `Connection` lists this header as its own. Some that every recipient needs cannot
     /// be taken away like that, though a client may try.
     fn is_listed(&self, name: &str) -> bool {
@@ -131,8 +173,12 @@ impl Head {
 
 fn is_for_all(name: &str) -> bool {
     matches!(name, "host" | "content-length" | "content-type" | "authorization" | "cookie")
-        || name.starts_with("x-forwarded-")
-        || name == "forwarded"
+        || is_for_proxies(name)
+}
+
+/// What proxies say of who is behind them.
+fn is_for_proxies(name: &str) -> bool {
+    name.starts_with("x-forwarded-") || name == "forwarded"
 }
 
 /// What belongs to one connection (RFC 9110, 7.6.1), and `expect`, which was answered here.

@@ -1,7 +1,8 @@
 //! HTTP in: listeners, the request path, and everything that counts, logs or shows it.
 //!
 //! The way of one request: `listener` → `connection` (with `watched` and `pulse`, its clock) → `service` (with
-//! `ids`, `origin`, `smuggling`, `route`, `body`, `head`) → the worker pool → `answer` (with
+//! `ids`, `origin`, `smuggling`, `route`, `body`, `head`) → `exchange` with the worker pool, `proxy` or
+//! `files` → `answer` (with
 //! `stream` and `payload`; `plan` and `batch` where the worker asked for calls, `dispatch` where it
 //! makes a stream in steps), or `failure`. Calls that applications make come in by `egress`.
 #![forbid(unsafe_code)]
@@ -17,7 +18,9 @@ mod dispatch;
 pub mod egress;
 mod ended;
 mod events;
+mod exchange;
 mod failure;
+mod files;
 mod finish;
 mod head;
 mod history;
@@ -29,7 +32,9 @@ mod metrics;
 mod names;
 mod origin;
 mod payload;
+mod pieces;
 mod plan;
+mod proxy;
 mod pulse;
 pub mod record;
 pub mod route;

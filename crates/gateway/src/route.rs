@@ -6,6 +6,8 @@
 
 use crate::settings::Settings;
 use http::Method;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One way requests may go.
@@ -40,8 +42,29 @@ pub struct Route {
 pub enum Target {
     /// The worker pool.
     Worker,
-    /// Somewhere this gateway cannot lead yet; the text names it for the log.
-    Unsupported(String),
+    /// The upstream of this name.
+    Upstream(String),
+    /// The files of a folder.
+    Static(Arc<Folder>),
+}
+
+/// A folder whose files are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// The folder. It may be replaced, by a link to another for one, between two requests.
+    pub root: PathBuf,
+    /// The start of the paths that is not looked for in it, to its last slash.
+    pub base: String,
+}
+
+impl Folder {
+    /// The files of `root` for a route of that `path`: what stands behind the last slash of the
+    /// route's path is looked for in the folder.
+    #[must_use]
+    pub fn new(root: PathBuf, path: &str) -> Folder {
+        let base = path.rfind('/').map_or("", |at| &path[..=at]).to_owned();
+        Folder { root, base }
+    }
 }
 
 /// What holds for one request.

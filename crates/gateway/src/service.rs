@@ -5,8 +5,7 @@
 //! step leaves through `failure` and nowhere else. The request's deadline counts from the complete
 //! request to the head of the answer.
 
-use crate::answer::{self, Reply, ReplyBody};
-use crate::batch::Parked;
+use crate::answer::{Reply, ReplyBody};
 use crate::body::Reader;
 use crate::connection::Response;
 use crate::failure;
@@ -19,12 +18,12 @@ use crate::record::{Active, Outcome, Stage, Start};
 use crate::route::{self, PoolTimes, Target};
 use crate::serve::{Live, Shared};
 use crate::stream::{self, Flow};
-use crate::{batch, finish, plan, smuggling, wall};
+use crate::{egress, finish, plan, smuggling, wall};
 use bytes::Bytes;
 use hedgerow_policy::Deadline;
 use hedgerow_policy::failure::{At, Class, Failure, Phase};
-use hedgerow_wire::batch::Then;
-use hedgerow_worker::{Answer, Body, Job, Lease};
+use hedgerow_upstream::Report;
+use hedgerow_worker::Body;
 use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HeaderName, HeaderValue, TE};
 use http::{HeaderMap, Method, StatusCode, Version};
 use http_body::Body as _;
@@ -100,6 +99,8 @@ pub(crate) struct Turn {
     /// It is a HEAD request: an answer's body is not for it.
     pub(crate) bodiless: bool,
     pub(crate) active: Active,
+    /// How the call came about that answers it, where one does.
+    pub(crate) report: Report,
     busy: Busy,
 }
 
@@ -111,12 +112,13 @@ struct Begun {
     incoming: Incoming,
 }
 
-/// A request that is there in full and may have a worker.
-struct Ready {
-    body: Body,
+/// A request that is there in full and may go its way.
+pub(crate) struct Ready {
+    pub(crate) to: Target,
+    pub(crate) body: Body,
     authority: String,
-    request_timeout: Duration,
-    pool: PoolTimes,
+    pub(crate) request_timeout: Duration,
+    pub(crate) pool: PoolTimes,
 }
 
 impl Inner {
@@ -137,7 +139,8 @@ impl Inner {
             received: self.shared.clock.now(),
         });
         let bodiless = parts.method == Method::HEAD;
-        let turn = Turn { live, ids, version: parts.version, bodiless, active, busy };
+        let report = Report::default();
+        let turn = Turn { live, ids, version: parts.version, bodiless, active, report, busy };
         if incoming.is_end_stream() {
             turn.received();
         }
@@ -164,43 +167,21 @@ impl Inner {
             ids: turn.ids.clone(),
             head: parts,
             origin,
-            authority: ready.authority,
+            authority: ready.authority.clone(),
             local: self.peer.local,
             names: Arc::clone(&turn.live.names),
             deadline_unix_ms: Some(wall::now().unix_millis_after(ready.request_timeout)),
         }));
-        let parked = Parked::new(&ready.body, ready.request_timeout, ready.pool);
-        let mut answer = tokio::select! {
-            biased;
-            answer = self.first(&turn, &head, ready.body, &parked, deadline) => answer,
-            failure = self.ended(&turn) => Err(failure),
-        };
-        let mut rounds = 0;
-        let answer = loop {
-            let batch = match answer {
-                Ok(Answer::Plan(frame)) => {
-                    return self.plan(turn, &head.method, &head.headers, &frame).await;
-                }
-                Ok(Answer::Batch(frame)) => match batch::read(&frame, At::Worker) {
-                    Ok(batch) if batch.then == Then::Respond => {
-                        return self.batch(turn, &head.headers, batch);
-                    }
-                    Ok(batch) => batch,
-                    Err(failure) => break Err(failure),
-                },
-                answer => break answer,
-            };
-            rounds += 1;
-            answer = tokio::select! {
-                biased;
-                answer = self.resume(&turn, &head, &parked, batch, rounds) => answer,
-                failure = self.ended(&turn) => Err(failure),
-            };
-        };
-        let reply = answer.and_then(|answer| answer::reply(answer, &head.method, &turn.live.names));
-        match reply {
-            Ok(reply) => Ok(self.reply(turn, reply)),
-            Err(failure) => self.fail(turn, failure, &head.headers, false),
+        match &ready.to {
+            Target::Worker => self.work(turn, &head, ready, deadline).await,
+            Target::Upstream(name) => {
+                let name = name.clone();
+                self.proxy(turn, &head, &name, ready.body, deadline).await
+            }
+            Target::Static(folder) => {
+                let folder = Arc::clone(folder);
+                self.file(turn, &head, folder, deadline).await
+            }
         }
     }
 
@@ -221,10 +202,6 @@ impl Inner {
         let host = asked.map_or(addressed.host, |asked| asked.host);
         let settings = &turn.live.settings;
         let way = route::find(settings, &parts.method, host, parts.uri.path());
-        if let Target::Unsupported(what) = way.to {
-            let message = format!("the route leads to {what}, which is not served yet");
-            return Err(Failure::new(Class::NotFound, At::Gateway, message));
-        }
         let reader = Reader {
             memory: Arc::clone(&self.shared.memory),
             limit: way.body_limit,
@@ -238,47 +215,8 @@ impl Inner {
             Err(Failure::new(Class::RequestTimeout, At::Client, message))
         })?;
         let authority = addressed.text.to_owned();
-        Ok(Ready { body, authority, request_timeout: way.request_timeout, pool: way.pool })
-    }
-
-    /// The answer of the first worker that is asked; of the second, where the first was offered the
-    /// request as a stream in steps and does not take it.
-    async fn first(
-        &self,
-        turn: &Turn,
-        head: &Arc<Head>,
-        body: Body,
-        parked: &Parked,
-        deadline: Deadline,
-    ) -> Result<Answer, Failure> {
-        let (pool, times) = (&self.shared.pool, parked.times);
-        let Some(dispatch) = turn.live.settings.dispatch else {
-            let lease = self.worker(turn, pool.acquire_with(deadline, times.queue)).await?;
-            let head = Arc::<Head>::clone(head);
-            return lease.exchange(turn.job(head, body, deadline, times)).await;
-        };
-        if let Some(answer) = self.offer(turn, head, dispatch, parked, deadline).await? {
-            return Ok(answer);
-        }
-        let lease = self.worker(turn, pool.resume(deadline)).await?;
-        let head = Arc::<Head>::clone(head);
-        lease.exchange(turn.job(head, parked.body()?, deadline, times)).await
-    }
-
-    /// Waits for a worker, as the live table and the records see it.
-    pub(crate) async fn worker(
-        &self,
-        turn: &Turn,
-        wait: impl Future<Output = Result<Lease, Failure>>,
-    ) -> Result<Lease, Failure> {
-        turn.active.set_stage(Stage::Queued);
-        let lease = wait.await?;
-        turn.active.set_worker(lease.worker());
-        if !lease.waited().is_zero() {
-            turn.active.set_queue_wait(lease.waited());
-        }
-        turn.active.set_stage(Stage::Working);
-        Ok(lease)
+        let (to, request_timeout) = (way.to.clone(), way.request_timeout);
+        Ok(Ready { to, body, authority, request_timeout, pool: way.pool })
     }
 
     pub(crate) fn reply(&self, turn: Turn, reply: Reply) -> Response {
@@ -382,19 +320,6 @@ impl Turn {
         self.version == Version::HTTP_2 || (self.version == Version::HTTP_11 && said())
     }
 
-    /// What a worker is given.
-    pub(crate) fn job(
-        &self,
-        head: Arc<dyn hedgerow_worker::Head>,
-        body: Body,
-        deadline: Deadline,
-        times: PoolTimes,
-    ) -> Job {
-        let (read_timeout, stream_idle_timeout) = (times.read, times.stream_idle);
-        let wants_body = !self.bodiless;
-        Job { head, body, deadline, read_timeout, stream_idle_timeout, wants_body }
-    }
-
     /// What every answer carries.
     fn dress(&self, headers: &mut HeaderMap) {
         let ids =
@@ -404,6 +329,7 @@ impl Turn {
                 headers.insert(name, value);
             }
         }
+        egress::mark(headers, self.report);
     }
 }
 

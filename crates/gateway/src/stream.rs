@@ -8,9 +8,10 @@ use crate::batch::Results;
 use crate::calls::Calls;
 use crate::failure;
 use crate::payload::Tail;
+use crate::pieces::Pieces;
 use bytes::{Bytes, BytesMut};
 use hedgerow_policy::failure::{At, Class, Failure};
-use hedgerow_upstream::{Piece, PlanStream};
+use hedgerow_upstream::{Piece, PlanStream, Response};
 use hedgerow_wire::sse;
 use hedgerow_wire::stream::{Chunk, StreamKind};
 use hedgerow_worker::StreamItem;
@@ -26,6 +27,10 @@ pub(crate) enum Source {
     Items { kind: StreamKind, items: mpsc::Receiver<StreamItem> },
     /// A plan's output, with the trailer in which its client is told of a failure, if it can be.
     Plan(Box<PlanStream>, Calls, Option<HeaderName>),
+    /// The answer of an upstream, of so many more bytes where it said how many.
+    Call(Box<Response>, Option<u64>),
+    /// A file.
+    File(Pieces),
     /// The results of a batch.
     Results(Box<Results>),
     /// The ending is out, and one trailer follows.
@@ -67,7 +72,8 @@ impl Flow {
     /// How many bytes will come, where that is known.
     pub(crate) fn length(&self) -> Option<u64> {
         match self.source {
-            Source::Pieces { left, .. } => Some(left),
+            Source::Pieces { left, .. } | Source::Call(_, Some(left)) => Some(left),
+            Source::File(ref pieces) => Some(pieces.left()),
             _ => None,
         }
     }
@@ -155,6 +161,23 @@ impl Source {
                         Some(ending) => Next::Ending(failure, ending),
                         None => Next::Failed(failure),
                     }
+                }
+                None => Next::End,
+            },
+            Source::Call(response, left) => match response.next().await {
+                Some(Ok(bytes)) => {
+                    *left = left.map(|left| left.saturating_sub(bytes.len() as u64));
+                    Next::Data(bytes)
+                }
+                Some(Err(failure)) => Next::Failed(failure),
+                None if left.is_none_or(|left| left == 0) => Next::End,
+                None => Next::Failed(lost("fewer bytes than were announced")),
+            },
+            Source::File(pieces) => match pieces.next().await {
+                Some(Ok(bytes)) => Next::Data(bytes),
+                Some(Err(error)) => {
+                    let text = format!("reading a file: {error}");
+                    Next::Failed(Failure::new(Class::TransportError, At::Gateway, text))
                 }
                 None => Next::End,
             },

@@ -4,12 +4,13 @@
 //! configuration cannot set has its one default here.
 
 use crate::config::{self, Config, RouteTarget};
-use hedgerow_gateway::route::{Route, Target};
+use hedgerow_gateway::route::{Folder, Route, Target};
 use hedgerow_gateway::{admin, record, settings as gateway};
 use hedgerow_policy::backoff::BackoffConfig;
 use hedgerow_policy::pool::PoolConfig;
 use hedgerow_policy::queue::QueueConfig;
 use hedgerow_worker::settings::{self as worker, Launch, Source};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Healthy time after which earlier crashes of a worker are forgotten.
@@ -113,8 +114,10 @@ fn route(from: &config::Route) -> Route {
         methods: from.methods.iter().filter_map(|m| m.parse().ok()).collect(),
         to: match &from.to {
             RouteTarget::Worker => Target::Worker,
-            RouteTarget::Upstream(name) => Target::Unsupported(format!("upstream:{name}")),
-            RouteTarget::Static(root) => Target::Unsupported(format!("static {}", root.display())),
+            RouteTarget::Upstream(name) => Target::Upstream(name.clone()),
+            RouteTarget::Static(root) => {
+                Target::Static(Arc::new(Folder::new(root.clone(), &from.path)))
+            }
         },
         request_timeout: from.request_timeout,
         body_timeout: from.body_timeout,

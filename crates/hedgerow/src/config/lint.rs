@@ -6,7 +6,7 @@ mod cache;
 mod calls;
 
 use super::field::Set;
-use super::file::{Document, Worker};
+use super::file::{Document, Route, Worker};
 use super::model::{Config, RouteTarget};
 use super::report::{Place, Problem, Severity};
 use super::resolve::blame;
@@ -16,9 +16,6 @@ use std::time::Duration;
 /// Keys that are read and checked but do nothing yet, with everything below them. Whoever builds
 /// one removes its line.
 const NOT_IN_EFFECT: &[&str] = &["telemetry.otlp_endpoint", "route.cache"];
-
-/// Targets of routes that do nothing yet.
-const TARGETS_NOT_IN_EFFECT: &[&str] = &["upstream", "static"];
 
 /// A frame holds 16 MiB; a binary body grows by a third in it, and the rest of a request needs room.
 const LARGEST_BODY_IN_A_FRAME: u64 = (16 << 20) / 4 * 3 - (64 << 10);
@@ -75,16 +72,6 @@ impl Linter<'_> {
             // Once for each part, at the first key that is set.
             if let Some((_, place)) = changed.iter().find(|(path, _)| below(path)) {
                 self.warn(place, format!("`{above}`: {NOT_YET}"), "");
-            }
-        }
-        for (route, sub) in self.config.routes.iter().zip(&self.document.route.0) {
-            let target = match route.to {
-                RouteTarget::Worker => "worker",
-                RouteTarget::Upstream(_) => "upstream",
-                RouteTarget::Static(_) => "static",
-            };
-            if TARGETS_NOT_IN_EFFECT.contains(&target) {
-                self.warn(&sub.inner.to.place, format!("a route to {target}: {NOT_YET}"), "");
             }
         }
     }
@@ -213,13 +200,18 @@ impl Linter<'_> {
             let read = route.read_timeout.unwrap_or(self.config.worker.read_timeout);
             let request = route.request_timeout.unwrap_or(server.request_timeout);
             let changed = [&sub.inner.read_timeout_ms, &sub.inner.request_timeout_ms];
-            if let Some(set) = changed.into_iter().flatten().next().filter(|_| read > request) {
+            let longer = read > request && route.to == RouteTarget::Worker;
+            if let Some(set) = changed.into_iter().flatten().next().filter(|_| longer) {
                 let message = "the read timeout of this route is longer than its request timeout";
                 self.warn(&set.place, message, "the request's own limit always ends it first");
             }
+            if route.to != RouteTarget::Worker {
+                self.for_the_worker_alone(&sub.inner);
+            }
             let queue: Option<&Set<QueueMillis>> = sub.inner.queue_timeout_ms.as_ref();
             let capacity = self.config.worker.queue_capacity;
-            if let Some(set) = queue.filter(|set| capacity == 0 && !set.value.0.is_zero()) {
+            let none = capacity == 0 && route.to == RouteTarget::Worker;
+            if let Some(set) = queue.filter(|set| none && !set.value.0.is_zero()) {
                 let message = "`route.queue_timeout_ms` does nothing: `worker.queue_capacity` is 0";
                 self.warn(&set.place, message, "set worker.queue_capacity");
             }
@@ -243,6 +235,21 @@ impl Linter<'_> {
             if self.config.routes[..at].iter().any(covers) {
                 let advice = "the first match wins: move it up, or remove it";
                 self.warn(&sub.place, "an earlier route takes everything of this one", advice);
+            }
+        }
+    }
+
+    /// Keys of a route that mean something to the worker pool alone.
+    fn for_the_worker_alone(&mut self, route: &Route) {
+        let places = [
+            ("read_timeout_ms", route.read_timeout_ms.as_ref().map(|set| &set.place)),
+            ("queue_timeout_ms", route.queue_timeout_ms.as_ref().map(|set| &set.place)),
+            ("stream_idle_timeout_ms", route.stream_idle_timeout_ms.as_ref().map(|s| &s.place)),
+        ];
+        for (key, place) in places {
+            if let Some(place) = place.cloned() {
+                let message = format!("`route.{key}` does nothing where no worker is asked");
+                self.warn(&place, message, "remove it; request_timeout_ms bounds the wait");
             }
         }
     }

@@ -21,6 +21,8 @@ mod dispatch;
 mod envelope;
 // What is passed on in both directions, and what is not.
 mod exchange;
+// Routes that lead to a folder.
+mod files;
 // Workers and gateways that start, end and change over.
 mod lifecycle;
 // Clients that send too much, too little or too slowly.

@@ -19,3 +19,5 @@ mod parking;
 mod php_plans;
 // Plans that go wrong, and fixtures.
 mod plans;
+// Routes that lead to an upstream.
+mod routes;

@@ -1,0 +1,93 @@
+//! `to = "upstream:NAME"`: a route whose requests go through a hedged call.
+
+use crate::models::Models;
+use crate::server::Server;
+use hedgerow_testkit::scratch::Scratch;
+use hedgerow_testkit::until::until;
+use serde_json::Value;
+
+/// Everything but `/hello` leads to the scripted upstream, whose calls get a twin after 200 ms.
+fn server(models: &Models, route: &str, lines: &str) -> Server {
+    let upstream = models.config("hedge = { after_ms = 200 }");
+    let worker = "[[route]]\npath = \"/hello\"\n";
+    let route = format!("\n{worker}[[route]]\npath = \"/*\"\nto = \"upstream:models\"\n{route}");
+    Server::start_in(Scratch::new(), &format!("{upstream}{lines}{route}"), &[])
+}
+
+#[test]
+fn a_request_is_proxied_and_the_answer_is_the_upstreams() {
+    let models = Models::start();
+    let server = server(&models, "", "");
+    let mut client = server.connect();
+    client.send(
+        "POST /a/b?c=d HTTP/1.1\r\nhost: shop.example\r\ncontent-length: 4\r\nx-own: 1\r\n\
+         x-forwarded-for: 9.9.9.9\r\nx-vhttpd-trace-id: forged\r\nte: trailers\r\n\
+         x-request-id: r-7\r\n\r\nbody",
+    );
+    let answer = client.response();
+    assert_eq!(answer.status(), 200, "{answer:?}");
+    assert_eq!(answer.header("hedgerow-attempts"), Some("1"));
+    assert_eq!(answer.header("hedgerow-winner"), Some("primary"));
+    assert_eq!(answer.header("x-request-id"), Some("r-7"));
+    let seen: Value = serde_json::from_slice(&answer.body).expect("what it saw");
+    assert_eq!((&seen["path"], &seen["method"]), (&"/a/b".into(), &"POST".into()), "{seen}");
+    let headers = &seen["headers"];
+    assert_eq!(headers["x-forwarded-for"], "127.0.0.1", "{seen}");
+    assert_eq!(headers["x-forwarded-host"], "shop.example", "{seen}");
+    assert_eq!(headers["x-forwarded-proto"], "http", "{seen}");
+    assert_eq!((&headers["x-own"], &headers["x-request-id"]), (&"1".into(), &"r-7".into()));
+    assert!(headers["x-vhttpd-trace-id"].is_null() && headers["te"].is_null(), "{seen}");
+    assert_eq!(server.get("/hello").status(), 200, "the worker has the rest");
+    let event = server.request_event("/a/b");
+    assert_eq!((&event["upstream"], &event["attempts"]), (&"models".into(), &1.into()), "{event}");
+    assert_eq!((&event["winner"], &event["bytes_in"]), (&"primary".into(), &4.into()), "{event}");
+}
+
+#[test]
+fn large_bodies_go_both_ways_and_a_request_past_its_bounds_is_refused() {
+    let models = Models::start();
+    let long: Vec<u8> = (0..300_000).map(|n| (n % 251) as u8).collect();
+    // Past this much they wait on disk.
+    let server =
+        self::server(&models, "body_limit = \"1MiB\"\n", "server.body_memory = \"64KiB\"\n");
+    let answer = server.post("/echo", &long);
+    assert_eq!((answer.status(), answer.complete), (200, true), "{}", answer.head);
+    assert!(answer.body == long, "{} bytes", answer.body.len());
+    let refused = server.post("/echo", &vec![0; (1 << 20) + 1]);
+    assert_eq!(refused.header("x-vhttpd-error-class"), Some("request_too_large"));
+}
+
+#[test]
+fn a_call_that_stalls_is_rescued_and_what_fails_is_a_failure() {
+    let models = Models::start();
+    let server = server(&models, "request_timeout_ms = 1500\n", "");
+    let saved = server.get("/silent?attempt=1");
+    assert_eq!((saved.status(), saved.header("hedgerow-winner")), (200, Some("hedge")));
+    assert!(saved.header("hedgerow-hedged-after-ms").is_some(), "{}", saved.head);
+    let own = server.get("/status/500");
+    assert_eq!((own.status(), own.header("x-vhttpd-error-class")), (500, None), "its own");
+    let reset = server.get("/reset");
+    assert_eq!((reset.status(), reset.text()), (502, "Bad Gateway"));
+    assert_eq!(reset.header("x-vhttpd-error-class"), Some("upstream_error"));
+    assert_eq!(reset.header("hedgerow-attempts"), Some("1"), "{}", reset.head);
+    let silent = server.get("/silent");
+    assert_eq!(silent.status(), 504, "{silent:?}");
+    assert_eq!(silent.header("x-vhttpd-error-class"), Some("upstream_timeout"));
+    let event = server.event("http.request", |event| event["status"] == 504);
+    assert_eq!(event["timeout_phase"], "request", "{event}");
+}
+
+#[test]
+fn a_stream_flows_and_a_client_that_leaves_ends_its_call() {
+    let models = Models::start();
+    let server = server(&models, "", "");
+    let mut client = server.begin("/endless");
+    client.up_to(b"\r\n\r\n");
+    server.wait_phase("streaming", 1);
+    drop(client);
+    until("the upstream sees it", || {
+        let calls = models.calls("/endless");
+        (calls[0]["ended"] == "cancelled").then_some(())
+    });
+    server.wait_phase("streaming", 0);
+}
