@@ -10,7 +10,7 @@ mod grid;
 pub(crate) mod histogram;
 pub(crate) mod page;
 pub(crate) mod reading;
-mod upstreams;
+pub(crate) mod upstreams;
 mod watching;
 
 use upstreams::breaker_states;

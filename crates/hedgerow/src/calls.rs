@@ -11,7 +11,9 @@ use hedgerow_policy::breaker::{BreakerConfig, BreakerSettings};
 use hedgerow_policy::budget::BudgetConfig;
 use hedgerow_policy::endpoints::DemoteConfig;
 use hedgerow_policy::hedge::{Answer, HedgeConfig, HedgeMode, Progress, RaceConfig, RetryConfig};
-use hedgerow_upstream::{AllowList, Client, Opened, Origin, PlanSettings, Settings};
+use hedgerow_upstream::{
+    AllowList, Client, LedgerConfig, Opened, Origin, PlanSettings, Protocol, Settings, Trust,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +22,8 @@ use std::time::Duration;
 /// # Errors
 /// One sentence on what cannot be used.
 pub fn start(config: &Config, observer: Arc<dyn Observer>, clock: Clock) -> Result<Calls, String> {
-    let builder = Client::builder().clock(clock).observer(observer);
+    let ledger = LedgerConfig { file: config.log.ledger.clone(), ..LedgerConfig::default() };
+    let builder = Client::builder().ledger(ledger).clock(clock).observer(observer);
     let client = builder.build(upstreams(config)?).map_err(|error| error.to_string())?;
     opened(config, client).map(Calls::new)
 }
@@ -71,7 +74,12 @@ fn settings(name: &str, endpoints: &[String], calls: &config::Calls) -> Result<S
         body_limit: calls.body_limit,
         batch_max_hedges: calls.batch_max_hedges.map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
         price_per_call: calls.price_per_call,
-        ..Settings::anywhere()
+        protocol: match calls.protocol {
+            config::Protocol::Auto => Protocol::Auto,
+            config::Protocol::Http1 => Protocol::Http1,
+            config::Protocol::Http2 => Protocol::Http2,
+        },
+        trust: calls.tls_ca.clone().map_or(Trust::Public, Trust::File),
     })
 }
 

@@ -25,6 +25,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Threads for file I/O.
 const BLOCKING_THREADS: usize = 32;
+/// Bound on what the ledger may still have to write.
+const LAST_LINES: Duration = Duration::from_secs(2);
 /// Bound on what workers may still do once every client is gone.
 const AFTER_DRAIN: Duration = Duration::from_secs(1);
 
@@ -245,6 +247,9 @@ impl Running {
         {
             self.narrator.say(format!("hedgerow: the old thresholds of the cache stay: {error}"));
         }
+        if let Err(error) = self.calls.current().client().ledger().reopen() {
+            self.narrator.say(format!("hedgerow: {error}"));
+        }
         if let Err(error) = calls::reload(&loaded.config, &self.calls) {
             self.narrator.say(format!("hedgerow: the old upstreams stay in force: {error}"));
         }
@@ -266,6 +271,7 @@ impl Running {
         if let Some(cache) = self.cache {
             cache.stop().await;
         }
+        self.calls.current().client().ledger().close(LAST_LINES);
         self.guard.stop();
         self.recorder.server_stopped(reason);
         self.recorder.close();

@@ -10,10 +10,10 @@ use hedgerow_policy::hedge::{Outcome, RaceReport, Role};
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ const WAITING: usize = 1024;
 pub struct LedgerConfig {
     /// Keys remembered.
     pub recent: usize,
-    /// A file to which each key is appended as a line of JSON.
+    /// A file to which each key is appended as a line of JSON. It grows until somebody moves it away
+    /// and says so ([`Ledger::reopen`]).
     pub file: Option<PathBuf>,
 }
 
@@ -94,8 +95,23 @@ pub struct Totals {
 pub struct Ledger {
     recent_limit: usize,
     kept: Mutex<Kept>,
-    file: Option<SyncSender<String>>,
+    file: Option<FileEnd>,
     dropped: AtomicU64,
+}
+
+/// This side of the thread that writes the file.
+struct FileEnd {
+    path: PathBuf,
+    /// `None` once it is closed.
+    lines: Mutex<Option<SyncSender<Item>>>,
+    /// Nothing comes out of it; it ends with the thread.
+    ended: Mutex<Receiver<()>>,
+}
+
+enum Item {
+    Line(String),
+    /// Go on with this file.
+    File(File),
 }
 
 #[derive(Default)]
@@ -187,16 +203,18 @@ impl Ledger {
         let file = match config.file {
             None => None,
             Some(path) => {
-                let refused = |error: std::io::Error| SettingsError::Ledger {
-                    path: path.display().to_string(),
-                    reason: error.to_string(),
-                };
-                let opened = OpenOptions::new().create(true).append(true).open(&path);
-                let file = opened.map_err(refused)?;
+                let refused = |error: io::Error| refused(&path, &error);
+                let file = open(&path).map_err(refused)?;
                 let (lines, waiting) = sync_channel(WAITING);
+                let (writing, ended) = channel();
                 let writer = std::thread::Builder::new().name("hedgerow-ledger".to_owned());
-                writer.spawn(move || write_lines(file, &waiting)).map_err(refused)?;
-                Some(lines)
+                let write = move || {
+                    write_lines(file, &waiting);
+                    drop::<std::sync::mpsc::Sender<()>>(writing);
+                };
+                writer.spawn(write).map_err(refused)?;
+                let (lines, ended) = (Mutex::new(Some(lines)), Mutex::new(ended));
+                Some(FileEnd { path, lines, ended })
             }
         };
         let kept = Mutex::new(Kept::default());
@@ -221,9 +239,32 @@ impl Ledger {
         self.dropped.load(Ordering::Relaxed)
     }
 
+    /// Goes on with a file opened anew, so that one that was moved away is let go.
+    ///
+    /// # Errors
+    /// When it cannot be opened: the old one is written on.
+    pub fn reopen(&self) -> Result<(), SettingsError> {
+        let Some(end) = &self.file else { return Ok(()) };
+        let file = open(&end.path).map_err(|error| refused(&end.path, &error))?;
+        if let Some(lines) = &*end.lines() {
+            let _ = lines.try_send(Item::File(file));
+        }
+        Ok(())
+    }
+
+    /// Writes what waits and ends the writer, waiting for the disk at most so long. Keys that come
+    /// later are not written. Blocks the thread that calls it.
+    pub fn close(&self, at_most: Duration) {
+        let Some(end) = &self.file else { return };
+        drop(end.lines().take());
+        let ended = end.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = ended.recv_timeout(at_most);
+    }
+
     pub(crate) fn record(&self, entry: KeyEntry) {
-        if let Some(file) = &self.file
-            && file.try_send(entry.to_json().to_string()).is_err()
+        if let Some(end) = &self.file
+            && let Some(lines) = &*end.lines()
+            && lines.try_send(Item::Line(entry.to_json().to_string())).is_err()
         {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -255,13 +296,33 @@ impl std::fmt::Debug for Ledger {
     }
 }
 
+impl FileEnd {
+    fn lines(&self) -> MutexGuard<'_, Option<SyncSender<Item>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+fn refused(path: &Path, error: &io::Error) -> SettingsError {
+    SettingsError::Ledger { path: path.display().to_string(), reason: error.to_string() }
+}
+
 /// Writes what waits, then flushes; a disk that is full loses lines, not calls.
-fn write_lines(file: File, waiting: &Receiver<String>) {
+fn write_lines(file: File, waiting: &Receiver<Item>) {
     let mut out = BufWriter::new(file);
-    while let Ok(line) = waiting.recv() {
-        let mut next = Some(line);
-        while let Some(line) = next {
-            let _ = writeln!(out, "{line}");
+    while let Ok(item) = waiting.recv() {
+        let mut next = Some(item);
+        while let Some(item) = next {
+            match item {
+                Item::Line(line) => _ = writeln!(out, "{line}"),
+                Item::File(file) => {
+                    let _ = out.flush();
+                    out = BufWriter::new(file);
+                }
+            }
             next = waiting.try_recv().ok();
         }
         let _ = out.flush();

@@ -5,11 +5,11 @@
 
 use super::grid::Grid;
 use super::histogram::Histogram;
+use super::upstreams::Called;
 use crate::admin::Watched;
 use crate::record::Inner;
 use hedgerow_cache::guarded::CacheShown;
 use hedgerow_policy::pool::SlotPhase;
-use hedgerow_upstream::UpstreamView;
 use hedgerow_worker::snapshot::Snapshot;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, prometheus_text, text};
@@ -42,7 +42,7 @@ pub(crate) fn page(
     inner: &Arc<Inner>,
     pool: Option<Snapshot>,
     cache: Option<CacheShown>,
-    upstreams: Vec<UpstreamView>,
+    called: Called,
     watched: Watched,
     form: Form,
 ) -> String {
@@ -51,7 +51,7 @@ pub(crate) fn page(
         inner: Arc::clone(inner),
         pool,
         cache,
-        upstreams,
+        called,
         watched,
     }));
     let mut out = String::with_capacity(8 << 10);
@@ -68,7 +68,7 @@ struct Scrape {
     inner: Arc<Inner>,
     pool: Option<Snapshot>,
     cache: Option<CacheShown>,
-    upstreams: Vec<UpstreamView>,
+    called: Called,
     watched: Watched,
 }
 
@@ -170,9 +170,9 @@ impl Collector for Scrape {
         self.connections(&mut to)?;
         self.queue(&mut to)?;
         self.workers(&mut to)?;
-        super::breaker_states(&mut to, self.cache.as_ref(), &self.upstreams)?;
+        super::breaker_states(&mut to, self.cache.as_ref(), &self.called.views)?;
         super::cache::write(&mut to, self.cache.as_ref())?;
-        super::upstreams::write(&mut to, &self.upstreams)?;
+        super::upstreams::write(&mut to, &self.called)?;
         self.call_durations(&mut to)?;
         super::watching::write(&mut to, &self.inner, self.watched)?;
         self.transitions(&mut to)?;

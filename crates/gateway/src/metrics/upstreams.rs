@@ -1,6 +1,7 @@
 //! The part of the page about calls out. The counters are the policy's own.
 
 use super::page::Writer;
+use crate::calls::Calls;
 use hedgerow_cache::guarded::CacheShown;
 use hedgerow_policy::hedge::{Counters, Outcome, Reason};
 use hedgerow_upstream::UpstreamView;
@@ -8,11 +9,30 @@ use std::fmt::Error;
 
 type Series<'v> = (Vec<(&'static str, &'v str)>, u64);
 
+/// What there is to show of calls out.
+#[derive(Default)]
+pub(crate) struct Called {
+    pub(crate) views: Vec<UpstreamView>,
+    /// Keys that the ledger's file had no room for.
+    pub(crate) ledger_dropped: u64,
+}
+
+impl Called {
+    /// What these calls show now.
+    pub(crate) fn of(calls: &Calls) -> Called {
+        let client = calls.current().client().clone();
+        Called { views: client.view(), ledger_dropped: client.ledger().dropped() }
+    }
+}
+
 /// Writes it, or nothing where there are no upstreams.
-pub(super) fn write(to: &mut Writer<'_>, views: &[UpstreamView]) -> Result<(), Error> {
+pub(super) fn write(to: &mut Writer<'_>, called: &Called) -> Result<(), Error> {
+    let views = called.views.as_slice();
     if views.is_empty() {
         return Ok(());
     }
+    let help = "Keys that the file of the ledger had no room for";
+    to.counter("ledger_lines_dropped", help, called.ledger_dropped)?;
     let outcomes = |c: &Counters| {
         [
             ("success", c.succeeded),

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::file::Document;
-use super::model::{Config, RouteTarget};
+use super::file::calls::Calls as Written;
+use super::model::{Calls, Config, RouteTarget};
 use super::report::Place;
 use super::resolve::{Resolver, blame};
 
@@ -54,6 +55,13 @@ impl Resolver<'_> {
         }
         let log = &document.log.inner.event_log;
         self.parent("log.event_log", config.log.event_log.as_deref(), &log.place);
+        let ledger = &document.log.inner.ledger;
+        self.parent("log.ledger", config.log.ledger.as_deref(), &ledger.place);
+        for (name, upstream) in &config.upstreams {
+            let written = document.upstream.0.get(name).map(|sub| &sub.inner.calls.0);
+            self.authorities(&format!("upstream.{name}"), &upstream.calls, written);
+        }
+        self.authorities("plan", &config.plan.calls, Some(&document.plan.inner.calls.0));
         let journal = &document.cache.inner.journal.inner.file;
         self.parent("cache.journal.file", config.cache.journal.file.as_deref(), &journal.place);
         if let Some(root) = config.plan.fixture_root.as_ref().filter(|_| config.plan.allow_fixtures)
@@ -64,6 +72,14 @@ impl Resolver<'_> {
             if let (RouteTarget::Static(root), Some(set)) = (&route.to, &sub.inner.root) {
                 self.dir("route.root", root, &set.place);
             }
+        }
+    }
+
+    /// The file of the authorities of an upstream.
+    fn authorities(&mut self, table: &str, calls: &Calls, written: Option<&Written>) {
+        let set = written.and_then(|written| written.tls_ca.as_ref());
+        if let (Some(path), Some(set)) = (&calls.tls_ca, set) {
+            self.file(&format!("{table}.tls_ca"), path, &set.place);
         }
     }
 

@@ -168,6 +168,8 @@ options! {
         access: Set<bool> = true;
         /// File of the event log; empty: none.
         event_log: Set<String> = "";
+        /// File of the ledger of calls, a line of JSON for each; it grows until it is moved away, and SIGHUP opens it anew; empty: none.
+        ledger: Set<String> = "";
         /// Whether messages of the application are masked in the log.
         redact: Set<bool> = false;
     }

@@ -210,6 +210,8 @@ pub struct Log {
     pub access: bool,
     /// File of the event log; `None`: none is written.
     pub event_log: Option<PathBuf>,
+    /// File of the ledger of calls; `None`: none is written.
+    pub ledger: Option<PathBuf>,
     /// Whether messages of the application are masked.
     pub redact: bool,
 }

@@ -265,6 +265,7 @@ fn log(from: &file::Log) -> to::Log {
         format: from.format.value,
         access: from.access.value,
         event_log: file::calls::path_or_none(&from.event_log.value),
+        ledger: file::calls::path_or_none(&from.ledger.value),
         redact: from.redact.value,
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::Count;
 use crate::config::field::{Flat, OrFalse, Set, Sub, options};
-use crate::config::model::{Answer, HedgeMode, JournalOverflow, Progress, Secret, Shed};
+use crate::config::model::{Answer, HedgeMode, JournalOverflow, Progress, Protocol, Secret, Shed};
 use crate::config::value::{
     Bytes, Endpoint, HostPattern, Int, List, MaybeAddress, Millis, PositiveMillis, Real, StoreUrl,
 };
@@ -59,6 +59,10 @@ options! {
         batch_max_hedges: Set<Int<0, 1_000_000>> = 0;
         /// What calls cost, for the ledger.
         price: Sub<Price>;
+        /// PEM file of the only authorities whose certificates are believed; absent: the public ones.
+        tls_ca: Option<Set<PathBuf>>;
+        /// How HTTP is spoken; `auto` is HTTP/2 where TLS agrees on it, and `http2` needs no TLS.
+        protocol: Set<Protocol> = "auto";
     }
 
     /// Further attempts after a failure.

@@ -39,6 +39,10 @@ pub struct Calls {
     pub batch_max_hedges: Option<u64>,
     /// Cost of one call, in the user's own unit.
     pub price_per_call: f64,
+    /// The only authorities whose certificates are believed; `None`: the public ones.
+    pub tls_ca: Option<PathBuf>,
+    /// How HTTP is spoken.
+    pub protocol: Protocol,
 }
 
 /// `[upstream.NAME]`
@@ -48,6 +52,17 @@ pub struct Upstream {
     pub endpoints: Vec<String>,
     /// How calls are made.
     pub calls: Calls,
+}
+
+/// How HTTP is spoken with an upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/2 where TLS agrees on it, else HTTP/1.1.
+    Auto,
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2 at once, without TLS too.
+    Http2,
 }
 
 /// `retry`

@@ -72,6 +72,8 @@ impl Resolver<'_> {
             },
             batch_max_hedges: Some(from.batch_max_hedges.value.0).filter(|n| *n > 0),
             price_per_call: from.price.inner.per_call.value.0,
+            tls_ca: from.tls_ca.as_ref().map(|set| self.absolute(&set.value)),
+            protocol: from.protocol.value,
         }
     }
 

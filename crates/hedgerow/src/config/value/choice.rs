@@ -3,7 +3,8 @@
 use super::{Refusal, Value, quote};
 use crate::config::keys::closest;
 use crate::config::model::{
-    Answer, HedgeMode, JournalOverflow, LogFormat, ProblemJson, Progress, Shed, WorkerKind,
+    Answer, HedgeMode, JournalOverflow, LogFormat, ProblemJson, Progress, Protocol, Shed,
+    WorkerKind,
 };
 
 /// Refuses a word, with the one that was probably meant.
@@ -42,6 +43,7 @@ choices! {
     Progress { "data" => Data, "bytes" => Bytes }
     HedgeMode { "on" => On, "observe" => Observe }
     JournalOverflow { "stay_shed" => StayShed, "flush" => Flush }
+    Protocol { "auto" => Auto, "http1" => Http1, "http2" => Http2 }
     Shed { "fallback" => Fallback, "error" => Error }
 }
 
