@@ -26,7 +26,7 @@ mod tests;
 mod timers;
 mod upstream;
 
-pub use attempt::{AttemptId, Cut, Outcome};
+pub use attempt::{AttemptId, Cut, Outcome, Resend};
 pub use config::{
     Answer, Call, HedgeConfig, HedgeMode, Progress, RaceConfig, Replay, RetryConfig,
     UpstreamConfig, repeatable,

@@ -10,7 +10,7 @@ use crate::head::{Kind, Template, retry_after};
 use crate::pool::Pool;
 use bytes::Bytes;
 use hedgerow_policy::failure::{At, Class, Failure};
-use hedgerow_policy::hedge::{AttemptId, Fault, Head};
+use hedgerow_policy::hedge::{AttemptId, Fault, Head, Resend};
 use hedgerow_policy::jitter::Jitter;
 use hedgerow_wire::sse_parse::Pulse;
 use http::response::Parts;
@@ -51,6 +51,8 @@ pub(crate) struct Attempt {
     pub(crate) connection: Option<ConnectionId>,
     pub(crate) failure: Option<Failure>,
     pub(crate) bytes: u64,
+    /// It was sent once more because a server did nothing with it.
+    resent: bool,
     pool: Arc<Pool>,
     stage: Stage,
 }
@@ -75,7 +77,7 @@ impl Attempt {
             None => Stage::Connecting(Box::pin(pool.clone().connect()), None),
         };
         let (connection, failure) = (None, None);
-        Attempt { id, connection, failure, bytes: 0, pool: pool.clone(), stage }
+        Attempt { id, connection, failure, bytes: 0, resent: false, pool: pool.clone(), stage }
     }
 
     /// Ends it on the wire.
@@ -95,7 +97,7 @@ impl Attempt {
     pub(crate) fn poll(
         &mut self,
         key: &mut Key,
-        may_resend: bool,
+        may_resend: Resend,
         cx: &mut Context<'_>,
     ) -> Poll<Event> {
         loop {
@@ -186,20 +188,25 @@ impl Attempt {
     }
 
     /// What follows from a request without a response; `None`: it is sent once more.
-    fn unanswered(&mut self, lease: Lease, refused: Unanswered, resend: bool) -> Option<Event> {
+    fn unanswered(&mut self, lease: Lease, refused: Unanswered, resend: Resend) -> Option<Event> {
         // A kept HTTP/1 connection that ends is a server's way to give it up; a reset stream is not.
-        let (reused, resend) = (lease.reused, resend && !lease.is_http2());
+        let resendable = resend == Resend::IfGivenUp && !lease.is_http2();
+        let unsent = refused.request.is_some();
+        let given_up = lease.reused && (unsent || resendable);
         drop(lease);
         let failure = broke(&refused.error, "before the response");
-        let unsent = refused.request.is_some();
-        if reused && (unsent || resend) {
+        let unprocessed = is_unprocessed(&refused.error);
+        // Once: a server that goes on to refuse is one that fails.
+        let again = unprocessed && resend >= Resend::IfUnprocessed && !self.resent;
+        self.resent |= again;
+        if given_up || again {
             // The server had given up the connection: its choice, and no failure of the attempt.
             let connecting = Box::pin(self.pool.clone().connect());
             self.stage = Stage::Connecting(connecting, refused.request);
             return None;
         }
         self.stage = Stage::Ended;
-        let fault = if unsent { Fault::Unsent } else { Fault::Broken };
+        let fault = if unsent || unprocessed { Fault::Unsent } else { Fault::Broken };
         self.failure = Some(failure.clone());
         Some(Event::Failed(fault, failure))
     }
@@ -297,6 +304,20 @@ impl Answered {
     pub(crate) fn cut(&mut self) {
         self.live = None;
     }
+}
+
+/// Whether the server says that it did nothing with the request (RFC 9113, 8.7): its stream was
+/// refused, or is behind the last one that a GOAWAY speaks for.
+fn is_unprocessed(error: &hyper::Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        if let Some(error) = cause.downcast_ref::<h2::Error>() {
+            let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            return error.is_remote() && (refused || error.is_go_away());
+        }
+        source = cause.source();
+    }
+    false
 }
 
 fn could_not_connect(error: &io::Error) -> Failure {

@@ -11,6 +11,12 @@ mod batches;
 mod clients;
 // The race of one call, seen from both its ends.
 mod hedging;
+// Losers and resumed requests, as their cases have them.
+mod cases;
+// Real HTTP clients over the egress port: the programs of docs/upstream.md.
+mod clients;
+// What is written down of calls.
+mod ledger;
 // A scripted upstream and the configuration that names it.
 mod models;
 // One PHP worker and twenty clients that wait.
@@ -21,3 +27,5 @@ mod php_plans;
 mod plans;
 // Routes that lead to an upstream.
 mod routes;
+// TLS, and the versions of HTTP.
+mod tls;

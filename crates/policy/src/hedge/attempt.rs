@@ -48,6 +48,18 @@ impl Outcome {
     }
 }
 
+/// What may be done about a request whose connection brought no byte of an answer. Each allows what
+/// those before it do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Resend {
+    /// It is not there to be sent again, or decides nothing any more.
+    Never,
+    /// It may be sent once more if the server says that it did nothing with it.
+    IfUnprocessed,
+    /// Also if the connection had been used before, and the server had just given it up.
+    IfGivenUp,
+}
+
 /// Why an attempt was ended from this side.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Cut {

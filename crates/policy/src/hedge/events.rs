@@ -3,7 +3,7 @@
 //! Invariant: an event of an attempt that has ended, or of a key that is settled with another,
 //! changes nothing.
 
-use super::attempt::{Attempt, AttemptId, Cut, Outcome, Phase};
+use super::attempt::{Attempt, AttemptId, Cut, Outcome, Phase, Resend};
 use super::config::{Answer, Progress, Replay};
 use super::upstream::Upstream;
 use super::{Action, Fault, Head, Race, State, Verdict};
@@ -177,13 +177,18 @@ impl Race {
         self.takes_part(attempt)
     }
 
-    /// Whether the attempt's request may be written once more, on a fresh connection: the one it was
-    /// written to had been used before and closed without a byte of an answer, which is what a
-    /// server does that has just given up an idle connection.
+    /// Whether the attempt's request may be written once more, on another connection, when the one
+    /// it was written to brought no byte of an answer.
     #[must_use]
-    pub fn may_resend(&self, attempt: AttemptId) -> bool {
+    pub fn may_resend(&self, attempt: AttemptId) -> Resend {
         let silent = self.attempts.get(attempt.index()).is_some_and(|a| a.status.is_none());
-        silent && self.takes_part(attempt) && self.call.repeatable && self.call.body != Replay::Lost
+        if !silent || !self.takes_part(attempt) || self.call.body == Replay::Lost {
+            Resend::Never
+        } else if self.call.repeatable {
+            Resend::IfGivenUp
+        } else {
+            Resend::IfUnprocessed
+        }
     }
 
     fn progress(&self) -> Progress {

@@ -4,6 +4,7 @@
 mod batches;
 mod bodies;
 mod calls;
+mod goaway;
 mod network;
 mod plans;
 mod soak;
