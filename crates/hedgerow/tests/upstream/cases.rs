@@ -19,15 +19,21 @@ fn case_45_a_loser_is_closed_at_once_and_its_twin_came_from_another_port() {
          upstream.models = {{ url = \"http://{}\", protocol = \"http2\", {hedged} }}\n",
         between.addr
     ));
-    for (server, path) in [(&direct, "/silent"), (&over_2, "/headers")] {
+    // The one in between counts attempts of its own, so there it is each second call that stalls.
+    let mut first = Client::connect(models.address());
+    first.get("/x?stall&every=2");
+    assert_eq!(first.response().status(), 200);
+    for (server, path, query) in
+        [(&direct, "/silent", "attempt=1"), (&over_2, "/x", "stall&every=2")]
+    {
         let mut client = Client::connect(egress(server));
-        client.get(&format!("/models{path}?stall&attempt=1"));
+        client.get(&format!("/models{path}?{query}"));
         let answer = client.response();
         assert_eq!(answer.header("hedgerow-winner"), Some("hedge"), "{answer:?}");
         // Within 100 ms, says the case; ten times that is no matter of a busy machine.
         within(Duration::from_secs(1), "the loser is closed", || {
             let calls = models.calls(path);
-            let [lost, won] = &calls[..] else { return None };
+            let [.., lost, won] = &calls[..] else { return None };
             assert_ne!(lost["peer_port"], won["peer_port"], "{lost} {won}");
             (lost["ended"] == "cancelled" && won["ended"] == "served").then_some(())
         });
