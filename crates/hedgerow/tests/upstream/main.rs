@@ -9,12 +9,10 @@ mod server;
 mod batches;
 // Real HTTP clients over the egress port: the programs of docs/upstream.md.
 mod clients;
-// The race of one call, seen from both its ends.
-mod hedging;
 // Losers and resumed requests, as their cases have them.
 mod cases;
-// Real HTTP clients over the egress port: the programs of docs/upstream.md.
-mod clients;
+// The race of one call, seen from both its ends.
+mod hedging;
 // What is written down of calls.
 mod ledger;
 // A scripted upstream and the configuration that names it.
