@@ -135,4 +135,21 @@ final class ConformTest extends WorkerTestCase
         }
         self::assertSame('', $this->lastWorker()->stdout());
     }
+
+    public function testMakesAStreamInSteps(): void
+    {
+        $ask = fn (string $event, array $state): array => $this->client->ask(
+            'GET',
+            '/conform/dispatch',
+            ['mode' => 'stream', 'strategy' => 'dispatch', 'event' => $event, 'state' => (object) $state],
+        );
+        $step = $ask('open', []);
+        $seen = $step['chunks'];
+        while (!$step['done']) {
+            $step = $ask('next', $step['state']);
+            array_push($seen, ...$step['chunks']);
+        }
+        self::assertSame(['one', 'two', 'three'], array_column($seen, 'data'));
+        self::assertTrue($ask('close', ['n' => 1])['handled']);
+    }
 }
