@@ -152,7 +152,11 @@ async fn serve(
 }
 
 impl Shared {
-    async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Result<Answer, NoAnswer> {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: IpAddr,
+    ) -> Result<Response<Recorded>, NoAnswer> {
         let ids = Ids::of(request.headers());
         let asked = accepted(request.headers());
         let bodiless = request.method() == Method::HEAD;
@@ -215,7 +219,7 @@ impl Shared {
         let outcome = Outcome { status: head.status.as_u16(), failure: failed, stream: None };
         let recorder = self.recorder.clone();
         let body = Recorded::new(body, left, recorder, (active, outcome), cancelled);
-        Ok(Response::from_parts(head, body.boxed_unsync()))
+        Ok(Response::from_parts(head, body))
     }
 
     async fn call(
