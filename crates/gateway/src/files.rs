@@ -1,7 +1,7 @@
 //! A route to a folder: its files, and nothing else.
 //!
 //! Invariant: what is served is a regular file that the kernel itself found beneath the folder: no
-//! `..`, no link and no mount leads out of it (openat2(2), RESOLVE_BENEATH), whatever happens to the
+//! `..`, no link and no mount leads out of it (openat2(2), `RESOLVE_BENEATH`), whatever happens to the
 //! folder meanwhile. A name that begins with a dot is as good as absent, and so is one that cannot be
 //! understood in one way only.
 
