@@ -2,7 +2,7 @@
 
 use crate::client::{header, status};
 use crate::plane::Plane;
-use hedgerow_gateway::route::{Route, Target};
+use hedgerow_gateway::route::{Folder, Route, Target};
 use hedgerow_policy::queue::QueueConfig;
 use hedgerow_wire::Capabilities;
 use std::time::Duration;
@@ -166,8 +166,9 @@ async fn a_route_has_bounds_of_its_own() {
         queue_timeout: None,
         stream_idle_timeout: None,
     };
+    let nowhere = Folder::new("/nowhere".into(), "/files");
     let elsewhere =
-        Route { path: "/files".into(), to: Target::Unsupported("files".into()), ..route.clone() };
+        Route { path: "/files".into(), to: Target::Static(nowhere.into()), ..route.clone() };
     let plane = Plane::with(|setup| setup.settings.routes = vec![route, elsewhere]).await;
     let ask = |path: &str| post(path, "content-length: 4\r\nconnection: close\r\n") + "abcd";
     assert_eq!(status(&plane.raw(ask("/up/x")).await), 413);
