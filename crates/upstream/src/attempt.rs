@@ -193,9 +193,12 @@ impl Attempt {
         let resendable = resend == Resend::IfGivenUp && !lease.is_http2();
         let unsent = refused.request.is_some();
         let given_up = lease.reused && (unsent || resendable);
+        let unprocessed = is_unprocessed(&refused.error);
+        if unsent || unprocessed {
+            lease.retire();
+        }
         drop(lease);
         let failure = broke(&refused.error, "before the response");
-        let unprocessed = is_unprocessed(&refused.error);
         // Once: a server that goes on to refuse is one that fails.
         let again = unprocessed && resend >= Resend::IfUnprocessed && !self.resent;
         self.resent |= again;

@@ -18,7 +18,7 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::AbortHandle;
 
@@ -55,6 +55,8 @@ pub(crate) struct Shared {
     sender: http2::SendRequest<Reader>,
     streams: AtomicU32,
     resets: AtomicU32,
+    /// Its server has taken leave.
+    leaving: AtomicBool,
     /// When a stream ended last, in nanoseconds.
     last: AtomicU64,
     /// Ended with the last lease. Left to itself it would stay until its peer speaks: the library
@@ -83,7 +85,8 @@ impl Idle {
 impl Shared {
     /// Whether it may ever take another stream.
     pub(crate) fn is_worn(&self) -> bool {
-        self.sender.is_closed() || self.resets.load(Ordering::Relaxed) >= MAX_RESETS
+        let over = self.sender.is_closed() || self.leaving.load(Ordering::Relaxed);
+        over || self.resets.load(Ordering::Relaxed) >= MAX_RESETS
     }
 
     /// Whether it has had no stream since then.
@@ -153,6 +156,13 @@ impl Lease {
             let request = refused.take_message();
             Unanswered { request, error: refused.into_error() }
         })
+    }
+
+    /// The server of the connection takes leave: over HTTP/2 it gets no new requests.
+    pub(crate) fn retire(&self) {
+        if let Some(Way::Http2(_, shared)) = &self.way {
+            shared.leaving.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The response is complete: the connection is free for others.
@@ -225,7 +235,8 @@ async fn http2(id: ConnectionId, stream: Box<dyn Io>) -> io::Result<Arc<Shared>>
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(to_io)?;
     let task = Task(tokio::spawn(async move { _ = connection.await }).abort_handle());
     let (streams, resets, last) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU64::new(0));
-    Ok(Arc::new(Shared { id, sender, streams, resets, last, _task: task }))
+    let leaving = AtomicBool::new(false);
+    Ok(Arc::new(Shared { id, sender, streams, resets, leaving, last, _task: task }))
 }
 
 fn to_io(error: hyper::Error) -> io::Error {

@@ -40,7 +40,8 @@ impl<'a> Value<'a> {
             Value::Text(text) => Some(text),
             Value::Whole(number) => Some(number.to_string().into()),
             Value::Number(number) => Some(number.to_string().into()),
-            Value::Bool(value) => Some(if value { "true" } else { "false" }.into()),
+            // Owned: a text that is borrowed is a piece of the payload.
+            Value::Bool(value) => Some(value.to_string().into()),
             Value::Absent | Value::List(_) | Value::Map(_) | Value::Unusable => None,
         }
     }

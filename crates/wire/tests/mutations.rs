@@ -51,7 +51,7 @@ const BATCHES: &[&str] = &[
 ];
 const STEPS: &[&str] = &[
     r#"{"id":"t","handled":true,"stream_type":"sse","state":{"n":1},"chunks":[{"data":"a","id":7}]}"#,
-    r#"{"handled":true,"done":true,"headers":{"a":["b"]},"chunks":[{"data_base64":"/w=="},{}]}"#,
+    r#"{"handled":true,"done":true,"headers":{"a":["b"]},"chunks":[{"data_base64":"/w=="},{"data":true}]}"#,
 ];
 const TEXTS: &[&str] = &["a\nb\r\nc\rd", ""];
 const RESP: &[&str] = &[

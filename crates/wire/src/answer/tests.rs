@@ -292,6 +292,17 @@ fn capabilities_may_come_with_any_answer() {
 }
 
 #[test]
+fn a_body_that_is_a_truth_is_its_word() {
+    for word in ["true", "false"] {
+        let Ok(Answer::Response(response)) = read(&format!("{{\"status\":200,\"body\":{word}}}"))
+        else {
+            panic!("{word}")
+        };
+        assert_eq!(response.body, Body::Inline(word.into()));
+    }
+}
+
+#[test]
 fn plans_batches_and_dispatch_results_stay_json() {
     let plan = r#"{"mode":"stream","strategy":"upstream_plan","event":"start","id":"t"}"#;
     assert_eq!(read(plan), Ok(Answer::Plan(plan.into())));
