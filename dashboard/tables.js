@@ -10,25 +10,26 @@ const PHASES = { receiving: 'body is read', queued: 'waits for a worker', workin
 /** `cancel(trace)` is called where somebody asks for it. */
 export function live(model, cancel) {
   const { total, requests } = model.now.requests;
-  const body = head(at('live-table'), 'Requests in flight, the oldest first', [['Age', 'n'], ['Request'], ['Phase'], ['Worker', 'n'], ['Time left', 'n'], ['Trace'], ['Cancel']]);
+  const body = head(at('live-table'), 'Requests in flight, the oldest first', [['Age', 'n'], ['Request'], ['Cancel'], ['Phase'], ['Worker', 'n'], ['Time left', 'n'], ['Trace']]);
   const make = (request) => {
     const button = el('button', { type: 'button', onclick: () => cancel(request.trace_id, button) }, 'Cancel');
     button.setAttribute('aria-label', `Cancel ${request.method} ${request.path}, trace ${request.trace_id}`);
-    const tr = row(7, ['n', 'path', '', 'n', 'n', 'trace']);
-    tr.lastChild.append(button);
+    const tr = row(7, ['n', 'path', '', '', 'n', 'n', 'trace']);
+    tr.cells[2].append(button);
     return tr;
   };
   keep(body, requests, (request) => request.request_id, make, (tr, request) => {
-    const left = request.deadline_ms;
+    // The deadline is that of the answer; a stream that has begun is not held to it.
+    const left = request.phase === 'streaming' ? null : request.deadline_ms;
     mark(tr, 'data-late', left !== null && left < 0);
-    write(tr, [duration(request.age_ms), `${request.method} ${request.path}`, `${PHASES[request.phase] ?? request.phase} ${duration(request.phase_ms)}`, request.worker_id ?? '–', left === null ? '–' : left < 0 ? 'over' : duration(left), request.trace_id, null]);
+    write(tr, [duration(request.age_ms), `${request.method} ${request.path}`, null, `${PHASES[request.phase] ?? request.phase} ${duration(request.phase_ms)}`, request.worker_id ?? '–', left === null ? '–' : left < 0 ? 'over' : duration(left), request.trace_id]);
   });
   at('live-table').hidden = requests.length === 0;
   const paths = new Map();
   for (const { path } of requests) paths.set(path, (paths.get(path) ?? 0) + 1);
   const most = [...paths].sort((a, b) => b[1] - a[1]).slice(0, 3).map(([path, n]) => `${count(n)} × ${path}`);
   const shown = total > requests.length ? `The oldest ${requests.length} of ${count(total)} are listed. ` : `${plural(total, 'request')}. `;
-  say(at('live-facts'), total === 0 ? 'None.' : `${shown}Mostly ${list(most)}.`);
+  say(at('live-facts'), total === 0 ? 'None.' : total === 1 ? shown : `${shown}Mostly ${list(most)}.`);
 }
 
 export function upstreams(model, seconds) {

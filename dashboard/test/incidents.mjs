@@ -32,6 +32,8 @@ export async function stalledCache() {
   const gateway = await startGateway({
     redis: true,
     extra: `
+queue_capacity = 16
+queue_timeout_ms = 500
 [cache]
 store = "{redis}"
 call_timeout_ms = 100
@@ -74,6 +76,8 @@ export async function brownOut() {
   const gateway = await startGateway({
     upstream: true,
     extra: `
+queue_capacity = 16
+queue_timeout_ms = 500
 [egress]
 listen = "127.0.0.1:0"
 [upstream.models]

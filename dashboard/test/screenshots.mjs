@@ -10,8 +10,8 @@ import * as incidents from './incidents.mjs';
 /** Seconds of ordinary traffic, and of the incident; the panels in the picture. */
 const PICTURES = {
   'hung-workers': { play: incidents.hungPool, before: 34, during: 14.4, panels: ['requests', 'workers', 'queue'] },
-  'stalled-cache': { play: incidents.stalledCache, before: 40, during: 8.5, panels: ['requests', 'breakers', 'cache'] },
-  'brown-out': { play: incidents.brownOut, before: 36, during: 15, panels: ['requests', 'breakers', 'upstreams', 'usage'], colorScheme: 'dark' },
+  'stalled-cache': { play: incidents.stalledCache, before: 40, during: 12, panels: ['requests', 'breakers', 'cache'] },
+  'brown-out': { play: incidents.brownOut, before: 36, during: 15, panels: ['requests', 'upstreams', 'usage'], colorScheme: 'dark' },
 };
 
 const [folder, ...wanted] = process.argv.slice(2);
@@ -24,7 +24,7 @@ for (const [name, { play, before, during, panels, colorScheme = 'light' }] of Ob
   await pause(before * 1000);
   incident.strike();
   await pause(during * 1000);
-  const view = await open(browser, incident.gateway.admin, { colorScheme, viewport: { width: 1200, height: 1400 } });
+  const view = await open(browser, incident.gateway.admin, { colorScheme, viewport: { width: 1200, height: 500 } });
   await view.page.waitForSelector('#main:not([hidden])');
   await view.page.getByLabel('1 min', { exact: true }).check();
   await pause(1500);
@@ -32,7 +32,7 @@ for (const [name, { play, before, during, panels, colorScheme = 'light' }] of Ob
   await view.page.evaluate((panels) => {
     for (const panel of document.querySelectorAll('.panel')) if (!panels.includes(panel.id)) panel.style.display = 'none';
     document.querySelector('footer').style.display = 'none';
-    document.querySelector('#usage .scroll')?.style.setProperty('max-height', '15rem');
+    document.querySelector('#usage .scroll')?.style.setProperty('max-height', '13rem');
   }, panels);
   await pause(100);
   const path = join(folder, `${name}.png`);

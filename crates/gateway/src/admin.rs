@@ -69,7 +69,7 @@ impl Default for Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 9080)),
             token: None,
             hosts: Vec::new(),
-            max_connections: 64,
+            max_connections: 256,
             metrics: true,
             capabilities: vec![
                 ("http", true),
@@ -202,7 +202,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopping: signal::
                 if connections.len() >= most {
                     crowd.give_way(state.clock.now());
                 }
-                let place = Arc::new(Place::default());
+                let place = Arc::new(Place::new(state.clock.now()));
                 let serving =
                     serve(stream, Arc::clone(&state), Arc::clone(&place), stopping.clone());
                 crowd.enter(place, connections.spawn(serving));

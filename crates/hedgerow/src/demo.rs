@@ -98,7 +98,7 @@ Open that page in a browser, or type:
     curl -i 'http://{server}/batch?upstream=models&then=respond&paths=/a,/b,/silent%3Fattempt=1,/c,/d'
                                                     200: five calls side by side, one of them stalls
 
-  What an operator sees
+  What an operator sees: open http://{admin}/ in a browser beside all this, or type
     curl http://{admin}/admin/usage
     curl http://{admin}/admin/workers
     curl http://{admin}/admin/requests

@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// Streams at once: half of the listener's connections.
+/// Streams at once: a small part of the listener's connections.
 pub(super) const STREAMS: usize = 32;
 /// How long a frame may wait for its reader.
 const PATIENCE: Duration = Duration::from_secs(10);
