@@ -4,7 +4,7 @@ CARGO ?= cargo
 DEMO_PORT ?= 8080
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run build test check fmt lint deny docs bench drill drill-real soak fuzz loom dashboard-test screenshots tools clean
+.PHONY: help demo run build test check fmt lint deny docs bench drill drill-real soak fuzz loom dashboard-test dashboard-short screenshots tools clean
 
 help: ## list this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,7 +25,7 @@ test: tools ## run every test: Rust, PHP, and the whole through the real binary
 	$(CARGO) test --locked --workspace --quiet
 	phpunit -c sdk/php/phpunit.xml
 
-check: fmt lint deny docs test ## what must be green before a change is done
+check: fmt lint deny docs test dashboard-short ## what must be green before a change is done
 
 fmt:
 	$(CARGO) fmt --all --check
@@ -63,6 +63,10 @@ fuzz: ## a long run of seeded mutations through every decoder (HEDGEROW_MUTATION
 dashboard-test: tools ## the dashboard in a real Chromium, before the real binary (HEDGEROW_BIN= takes another build)
 	$(if $(HEDGEROW_BIN),,$(CARGO) build --locked -p hedgerow)
 	dashboard/test/run node --test --test-reporter spec dashboard/test/*.test.mjs
+
+dashboard-short: tools
+	$(if $(HEDGEROW_BIN),,$(CARGO) build --locked --quiet -p hedgerow)
+	DASHBOARD_TEST=short dashboard/test/run node --test --test-reporter spec dashboard/test/*.test.mjs
 
 screenshots: tools ## the pictures of the docs: three incidents, played anew (4 min)
 	$(if $(HEDGEROW_BIN),,$(CARGO) build --locked -p hedgerow)

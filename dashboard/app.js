@@ -22,6 +22,7 @@ const feed = new Feed(model, { second: show, link, denied });
 function show() {
   at('login').hidden = true;
   at('main').hidden = false;
+  at('links').hidden = feed.guarded;
   const { now } = model;
   const seconds = chosenWindow();
   at('cache').hidden = now.cache === null;

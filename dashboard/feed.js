@@ -42,6 +42,11 @@ export class Feed {
     this.on.link('paused', this.heard);
   }
 
+  /** Whether a link, which shows no token, would be refused. */
+  get guarded() {
+    return sessionStorage.getItem(TOKEN) !== null;
+  }
+
   /** Sends a request with the token. */
   ask(path, options = {}) {
     const token = sessionStorage.getItem(TOKEN);

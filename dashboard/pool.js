@@ -63,7 +63,7 @@ export function breakers(model, seconds) {
     say(small, `${breaker.state === 'closed' ? failed : CAUSES[cause] ?? ''}, ${plural(breaker.episode, 'episode')}`);
     const shown = spans(model, breaker).filter((span) => span.to >= start);
     const made = () => el('i');
-    keep(lane, shown, (span) => span.from, made, (bar, span) => {
+    keep(lane, shown, (span) => span.n ?? 0, made, (bar, span) => {
       const left = Math.max(0, (span.from - start) / (seconds * 10));
       mark(bar, 'data-state', span.state);
       bar.style.left = `${left}%`;
@@ -80,7 +80,7 @@ function episodes(model, all) {
   const rows = all.flatMap((breaker) => spans(model, breaker).filter((span) => span.state !== 'closed' && span.to - span.from >= 0 && span.cause).map((span) => ({ ...span, over: span.to !== model.now.at, name: breaker.name })));
   rows.sort((a, b) => b.from - a.from);
   const item = () => el('p', {});
-  keep(at('episodes'), rows.slice(0, 40), (span) => `${span.name} ${span.from}`, item, (p, span) => {
+  keep(at('episodes'), rows.slice(0, 40), (span) => span.n, item, (p, span) => {
     const failed = span.cause === 'rate' && span.calls > 0 ? ` (${count(span.failures)} of ${plural(span.calls, 'call')} had failed)` : '';
     say(p, `${time(span.from)} ${span.name} ${STATES[span.state]}: ${CAUSES[span.cause] ?? span.cause}${failed}, episode ${span.episode}, ${span.over ? 'for' : 'since'} ${duration(span.to - span.from)}`);
   });

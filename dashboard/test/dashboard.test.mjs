@@ -5,11 +5,14 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { launch, open } from './browser.mjs';
-import { request, startGateway, until } from './gateway.mjs';
+import { freePort, request, startGateway, until } from './gateway.mjs';
 import { brownOut, hungPool, stalledCache } from './incidents.mjs';
 
 /** Ten times the second and a half in which an event is to be seen. */
 const SEEN = 15_000;
+
+/** Left out of the short form, which `make check` runs. */
+const long = process.env.DASHBOARD_TEST === 'short' ? describe.skip : describe;
 
 let browser;
 before(async () => { browser = await launch(); });
@@ -77,7 +80,7 @@ describe('a hung worker pool', () => {
   test('nothing went wrong on the page', () => assert.deepEqual(view.wrong, []));
 });
 
-describe('a stalled cache', () => {
+long('a stalled cache', () => {
   let incident, view;
   before(async () => {
     incident = await stalledCache();
@@ -112,7 +115,7 @@ describe('a stalled cache', () => {
   test('nothing went wrong on the page', () => assert.deepEqual(view.wrong, []));
 });
 
-describe('an upstream that browns out', () => {
+long('an upstream that browns out', () => {
   let incident, view;
   before(async () => {
     incident = await brownOut();
@@ -267,4 +270,23 @@ describe('a gateway with a token', () => {
     assert.deepEqual(view.wrong.filter((line) => !line.includes('403')), []);
     await view.close();
   });
+});
+
+test('a gateway that was started anew is followed from its start', async () => {
+  const extra = `[admin]\nlisten = "127.0.0.1:${await freePort()}"\n`;
+  let gateway = await startGateway({ workers: 1, extra });
+  const view = await open(browser, gateway.admin);
+  await shown(view.page);
+  for (let n = 0; n < 5; n++) await request(`${gateway.server}/hello`);
+  await reads(view.page, '#requests-facts', /start: 5 requests/);
+  await gateway.stop();
+  await reads(view.page, '#link-text', /no news for/, 30_000);
+  gateway = await startGateway({ workers: 1, extra });
+  await request(`${gateway.server}/hello`);
+  await reads(view.page, '#requests-facts', /start: 1 request,/, 30_000);
+  await agree('requests of the new one', () => legend(view.page, 'requests', 'answered'), async () => sum(await gateway.ask('/admin/history'), 'http.requests'));
+  // That the connection was refused meanwhile is the browser's own line in the console.
+  assert.deepEqual(view.wrong.filter((line) => !line.includes('net::ERR')), []);
+  await view.close();
+  await gateway.stop();
 });

@@ -55,7 +55,8 @@ function ended(child, signal) {
   });
 }
 
-async function freePort() {
+/** A port nobody listens on. */
+export async function freePort() {
   const server = net.createServer().listen(0, '127.0.0.1');
   await new Promise((done) => server.once('listening', done));
   const { port } = server.address();

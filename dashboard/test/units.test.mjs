@@ -81,9 +81,10 @@ test('a cause ranks before what it causes', () => {
 test('the spans of a circuit follow each other up to now', () => {
   const told = rows(0, { a: [1] });
   const move = (n, at, from, to) => ({ n, at, name: 'c', from, to, cause: 'rate', episode: 1, calls: 2, failures: 1 });
-  told.moves = [move(1, 10, 'closed', 'open'), move(2, 40, 'open', 'half_open'), move(3, 45, 'half_open', 'closed')];
+  told.moves = [move(1, 10, 'closed', 'open'), move(2, 40, 'open', 'half_open'), move(3, 45, 'half_open', 'open'), move(4, 45, 'open', 'closed')];
   const all = spans(of(told), { name: 'c', state: 'closed', since_ms: 1 });
-  assert.deepEqual(all.map(({ state, from, to }) => [state, from, to]), [['closed', 0, 10], ['open', 10, 40], ['half_open', 40, 45], ['closed', 45, 1_000_000]]);
+  assert.deepEqual(all.map(({ state, from, to }) => [state, from, to]), [['closed', 0, 10], ['open', 10, 40], ['half_open', 40, 45], ['open', 45, 45], ['closed', 45, 1_000_000]]);
+  assert.equal(new Set(all.map((span) => span.n)).size, 5, 'moves of one millisecond are told apart');
 });
 
 test('numbers as people read them', () => {
