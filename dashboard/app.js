@@ -58,7 +58,8 @@ function headline() {
   });
   for (const panel of document.querySelectorAll('.panel')) {
     const own = findings.find((finding) => finding.panel === panel.id);
-    mark(panel, 'data-level', own?.level ?? '');
+    const open = panel.id === 'breakers' && model.now.breakers.breakers.some((breaker) => breaker.state !== 'closed');
+    mark(panel, 'data-level', own?.level ?? (open ? 'bad' : ''));
   }
   const sign = { bad: '✕ ', warn: '! ', ok: '' }[level];
   document.title = `${sign}${worst?.short ?? 'all is well'} – Hedgerow`;
