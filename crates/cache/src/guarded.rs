@@ -27,7 +27,7 @@ mod snapshot;
 
 pub(crate) use remote::{Remote, hash};
 pub use resume::ResumeError;
-pub use snapshot::{BreakerShown, CacheShown};
+pub use snapshot::{BreakerShown, CacheShown, LaneBounds};
 
 use crate::cache::{Cache, Hold, Lease, Leased, Purged, Saved};
 use crate::journal_file;

@@ -123,6 +123,8 @@ pub struct LaneSnapshot {
     pub connected: bool,
     /// Keys that read as misses until a lost connection is gone.
     pub in_doubt: usize,
+    /// Bytes of commands that wait to be sent.
+    pub queued_bytes: usize,
 }
 
 impl Lane {
@@ -207,6 +209,7 @@ impl Lane {
             pending: self.shared.pending.load(Ordering::Relaxed),
             connected: self.connected(),
             in_doubt: self.shared.hidden.len(),
+            queued_bytes: self.shared.queue().bytes,
         }
     }
 }

@@ -37,5 +37,5 @@ pub use guarded::{Guarded, GuardedError, ResumeError};
 pub use hedgerow_clock::Clock;
 pub use lane::LaneSnapshot;
 pub use memory::Memory;
-pub use port::Port;
+pub use port::{Port, PortShown, PortView};
 pub use settings::{GuardedSettings, PortSettings, RedisSettings};

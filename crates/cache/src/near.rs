@@ -21,6 +21,11 @@ impl Near {
         self.0.is_some()
     }
 
+    /// Bytes it holds, and may hold.
+    pub(crate) fn size(&self) -> Option<(u64, u64)> {
+        self.0.as_ref().map(|(memory, _)| (memory.bytes(), memory.capacity()))
+    }
+
     /// The store has answered a read.
     pub(crate) fn keep(&self, database: u32, key: &[u8], value: &[u8], now: Moment) {
         if let Some((memory, stale)) = &self.0 {

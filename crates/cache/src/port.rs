@@ -63,6 +63,7 @@ struct PortCounts {
     overflowed: AtomicU64,
     commands: AtomicU64,
     pinned: AtomicUsize,
+    output: AtomicUsize,
 }
 
 /// The port at one moment.
@@ -82,7 +83,15 @@ pub struct PortShown {
     pub commands: u64,
     /// Store connections that belong to one client.
     pub pinned: usize,
+    /// Bytes of replies that clients have not read, of all clients.
+    pub output_bytes: usize,
+    /// How many one client may leave unread.
+    pub output_limit: usize,
 }
+
+/// Looks at a port. It keeps nothing open.
+#[derive(Clone)]
+pub struct PortView(std::sync::Weak<Shared>);
 
 /// Why a port could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -150,15 +159,37 @@ impl Port {
     /// What there is to show.
     #[must_use]
     pub fn snapshot(&self) -> PortShown {
-        let counts = &self.shared.counts;
+        self.shared.shown()
+    }
+
+    /// Looks at the port for as long as it is there.
+    #[must_use]
+    pub fn view(&self) -> PortView {
+        PortView(Arc::downgrade(&self.shared))
+    }
+}
+
+impl PortView {
+    /// What there is to show; `None` once the port and its last client are gone.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<PortShown> {
+        self.0.upgrade().map(|shared| shared.shown())
+    }
+}
+
+impl Shared {
+    fn shown(&self) -> PortShown {
+        let counts = &self.counts;
         PortShown {
             clients: counts.clients.load(Relaxed),
-            max_clients: self.shared.settings.max_clients,
+            max_clients: self.settings.max_clients,
             accepted: counts.accepted.load(Relaxed),
             turned_away: counts.turned_away.load(Relaxed),
             overflowed: counts.overflowed.load(Relaxed),
             commands: counts.commands.load(Relaxed),
             pinned: counts.pinned.load(Relaxed),
+            output_bytes: counts.output.load(Relaxed),
+            output_limit: self.settings.output_limit,
         }
     }
 }

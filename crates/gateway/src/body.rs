@@ -114,7 +114,7 @@ impl Reader {
         &self,
         incoming: &mut Incoming,
         mut came: impl FnMut(u64),
-        spooled: impl FnOnce(),
+        mut spooled: impl FnMut(u64),
     ) -> Result<Body, Failure> {
         if incoming.is_end_stream() {
             return Ok(Body::Memory(Bytes::new()));
@@ -138,7 +138,11 @@ impl Reader {
             if share.grow(growth) {
                 buffer.push(chunk, growth);
             } else {
-                spooled();
+                spooled(total);
+                let came = |bytes| {
+                    came(bytes);
+                    spooled(bytes);
+                };
                 return self.spool(incoming, buffer.into_pieces(chunk), total, came).await;
             }
         }

@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 const ATTEMPTS: HeaderName = HeaderName::from_static("hedgerow-attempts");
 const WINNER: HeaderName = HeaderName::from_static("hedgerow-winner");
@@ -85,8 +85,11 @@ impl Egress {
         let listener = listener::bind(listen).map_err(failed)?;
         let local_addr = listener.local_addr().map_err(failed)?;
         let (over, ended) = watch::channel(false);
+        let most = live.settings.max_connections.clamp(1, Semaphore::MAX_PERMITS);
+        calls.set_egress_limit(most);
+        let room = Arc::new(Semaphore::new(most));
         let shared = Arc::new(Shared { live, calls, recorder, clock });
-        tokio::spawn(accept(shared, listener, ended));
+        tokio::spawn(accept(shared, listener, room, ended));
         Ok(Egress { local_addr, over })
     }
 
@@ -103,17 +106,32 @@ impl Egress {
     }
 }
 
-async fn accept(shared: Arc<Shared>, listener: TcpListener, over: watch::Receiver<bool>) {
+async fn accept(
+    shared: Arc<Shared>,
+    listener: TcpListener,
+    room: Arc<Semaphore>,
+    over: watch::Receiver<bool>,
+) {
     let mut told = over.clone();
     loop {
-        let accepted = tokio::select! {
+        let next = async {
+            // Over the bound the kernel's backlog waits. The semaphore is never closed.
+            let place = Arc::clone(&room).acquire_owned().await.ok();
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
             _ = told.changed() => return,
-            accepted = listener.accept() => accepted,
+            next = next => next,
         };
         match accepted {
             Ok((tcp, peer)) => {
                 let _ = tcp.set_nodelay(true);
-                tokio::spawn(serve(Arc::clone(&shared), tcp, peer.ip(), over.clone()));
+                let (shared, over) = (Arc::clone(&shared), over.clone());
+                tokio::spawn(async move {
+                    let counted = shared.calls.egress_connection();
+                    serve(shared, tcp, peer.ip(), over).await;
+                    drop((counted, place));
+                });
             }
             Err(_) => {
                 let clock = shared.clock;

@@ -15,6 +15,7 @@ pub(crate) const CLIENT_CLOSED: u16 = 499;
 /// Writes down how `entry` ended.
 pub(crate) fn finish(inner: &Inner, entry: &Entry, place: Option<Place>, outcome: &Outcome) {
     inner.live.leave(place);
+    inner.metrics.unspooled(entry.spooled.load(Relaxed));
     let took = inner.clock.now().since(entry.received);
     let failure = outcome.failure.as_ref();
     match entry.via {

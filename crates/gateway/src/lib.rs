@@ -51,6 +51,7 @@ mod watched;
 pub use calls::Calls;
 pub use egress::Egress;
 pub use failure::status;
+pub use metrics::metrics_reference;
 pub use serve::{Gateway, StartError};
 pub use settings::Settings;
 pub use tls::TlsError;

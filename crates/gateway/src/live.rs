@@ -85,6 +85,8 @@ pub(crate) struct Entry {
     queue_wait: AtomicU64,
     pub(crate) bytes_in: AtomicU64,
     pub(crate) bytes_out: AtomicU64,
+    /// Bytes of its body on disk.
+    pub(crate) spooled: AtomicU64,
     pub(crate) stream_failed: AtomicBool,
     cancelled: AtomicBool,
     cancel: Notify,
@@ -112,6 +114,7 @@ impl Entry {
             queue_wait: AtomicU64::new(NONE),
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
+            spooled: AtomicU64::new(0),
             stream_failed: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             cancel: Notify::new(),

@@ -6,14 +6,18 @@
 //! class and status.
 
 mod cache;
+mod catalogue;
 mod grid;
 pub(crate) mod histogram;
 pub(crate) mod page;
+mod pool;
 pub(crate) mod reading;
-pub(crate) mod upstreams;
+mod reference;
+mod upstreams;
 mod watching;
+mod writer;
 
-use upstreams::breaker_states;
+pub use reference::metrics_reference;
 
 use grid::Grid;
 use hedgerow_policy::observe::{CallEvent, Event};
@@ -25,6 +29,10 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
+
+/// Why lines of workers are lost.
+const TOO_FAST: &str = "too_fast";
+const LOG_FULL: &str = "event_log_full";
 
 /// Counters by a label whose values the program itself names. For what is rare: it locks.
 pub(crate) struct Tally(Mutex<BTreeMap<&'static str, u64>>);
@@ -40,7 +48,11 @@ impl Tally {
     }
 
     fn step(&self, name: &'static str) {
-        *self.lock().entry(name).or_insert(0) += 1;
+        self.add(name, 1);
+    }
+
+    fn add(&self, name: &'static str, count: u64) {
+        *self.lock().entry(name).or_insert(0) += count;
     }
 
     fn total(&self) -> u64 {
@@ -82,11 +94,15 @@ pub(crate) struct Metrics {
     stream_errors: Tally,
     dispatch_steps: Tally,
     dispatch_open: AtomicUsize,
+    dispatch_limit: AtomicUsize,
     bad_heads: Tally,
     connections: AtomicI64,
+    connections_limit: AtomicU64,
     connections_opened: AtomicU64,
     body_memory: AtomicU64,
+    body_memory_limit: AtomicU64,
     bodies_spooled: AtomicU64,
+    body_spool: AtomicU64,
     queue_waits: AtomicU64,
     queue_rejected: AtomicU64,
     queue_timeouts: AtomicU64,
@@ -94,7 +110,8 @@ pub(crate) struct Metrics {
     restarts: Tally,
     late_answers: AtomicU64,
     output_lines: Tally,
-    output_dropped: AtomicU64,
+    output_dropped: Tally,
+    terminal_dropped: AtomicU64,
     reloads: Tally,
     admin_actions: Tally,
     bytes_in: AtomicU64,
@@ -129,11 +146,15 @@ impl Metrics {
             stream_errors: Tally::of([]),
             dispatch_steps: Tally::of(dispatch::Event::ALL.map(dispatch::Event::name)),
             dispatch_open: AtomicUsize::new(0),
+            dispatch_limit: AtomicUsize::new(0),
             bad_heads: Tally::of([]),
             connections: AtomicI64::new(0),
+            connections_limit: AtomicU64::new(0),
             connections_opened: AtomicU64::new(0),
             body_memory: AtomicU64::new(0),
+            body_memory_limit: AtomicU64::new(0),
             bodies_spooled: AtomicU64::new(0),
+            body_spool: AtomicU64::new(0),
             queue_waits: AtomicU64::new(0),
             queue_rejected: AtomicU64::new(0),
             queue_timeouts: AtomicU64::new(0),
@@ -141,7 +162,8 @@ impl Metrics {
             restarts: Tally::of(ends.chain(["exit", "boot_failed"])),
             late_answers: AtomicU64::new(0),
             output_lines: Tally::of(["stdout", "stderr"]),
-            output_dropped: AtomicU64::new(0),
+            output_dropped: Tally::of([TOO_FAST, LOG_FULL]),
+            terminal_dropped: AtomicU64::new(0),
             reloads: Tally::of(["done", "abandoned"]),
             admin_actions: Tally::of([]),
             bytes_in: AtomicU64::new(0),
@@ -223,16 +245,36 @@ impl Metrics {
         self.body_memory.store(bytes, Relaxed);
     }
 
-    pub(crate) fn spooled(&self) {
-        self.bodies_spooled.fetch_add(1, Relaxed);
+    /// How much there is room for: connections, bytes of bodies in memory, streams in steps.
+    pub(crate) fn set_limits(&self, connections: u64, body_memory: u64, dispatches: usize) {
+        self.dispatch_limit.store(dispatches, Relaxed);
+        self.connections_limit.store(connections, Relaxed);
+        self.body_memory_limit.store(body_memory, Relaxed);
+    }
+
+    /// More of a body is on disk; `first` where it is the first piece of it.
+    pub(crate) fn spooled(&self, bytes: u64, first: bool) {
+        self.bodies_spooled.fetch_add(u64::from(first), Relaxed);
+        self.body_spool.fetch_add(bytes, Relaxed);
+    }
+
+    /// So much less is on disk.
+    pub(crate) fn unspooled(&self, bytes: u64) {
+        self.body_spool.fetch_sub(bytes, Relaxed);
     }
 
     pub(crate) fn admin_action(&self, action: &'static str) {
         self.admin_actions.step(action);
     }
 
+    /// The event log had no room for a line of a worker.
     pub(crate) fn output_dropped(&self) {
-        self.output_dropped.fetch_add(1, Relaxed);
+        self.output_dropped.step(LOG_FULL);
+    }
+
+    /// Standard error took a line too few.
+    pub(crate) fn terminal_dropped(&self) {
+        self.terminal_dropped.fetch_add(1, Relaxed);
     }
 
     /// A process was replaced, or is about to be, for `reason`.
@@ -258,6 +300,7 @@ impl Metrics {
             Event::WorkerOutput { stderr, .. } => {
                 self.output_lines.step(if stderr { "stderr" } else { "stdout" });
             }
+            Event::WorkerOutputDropped { lines, .. } => self.output_dropped.add(TOO_FAST, lines),
             Event::ReloadDone => self.reloads.step("done"),
             Event::ReloadAbandoned { .. } => self.reloads.step("abandoned"),
             _ => {}

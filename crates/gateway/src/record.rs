@@ -231,9 +231,15 @@ impl Recorder {
         self.inner.metrics.set_body_memory(bytes);
     }
 
-    /// A request body went to disk.
-    pub fn spooled(&self) {
-        self.inner.metrics.spooled();
+    /// How many connections and streams in steps may be open, and how many bytes of bodies may be
+    /// held in memory.
+    pub fn set_limits(&self, connections: u64, body_memory: u64, dispatches: usize) {
+        self.inner.metrics.set_limits(connections, body_memory, dispatches);
+    }
+
+    /// A line for standard error is lost, because nobody took those before it.
+    pub fn terminal_line_dropped(&self) {
+        self.inner.metrics.terminal_dropped();
     }
 
     /// The gateway serves at these addresses now.
@@ -321,6 +327,12 @@ impl Active {
     /// More of its body has come.
     pub fn add_bytes_in(&self, bytes: u64) {
         self.entry.bytes_in.fetch_add(bytes, Relaxed);
+    }
+
+    /// More of its body went to disk, where it stays until the request ends.
+    pub fn add_spooled(&self, bytes: u64) {
+        let before = self.entry.spooled.fetch_add(bytes, Relaxed);
+        self.inner.metrics.spooled(bytes, before == 0);
     }
 
     /// More of its answer has gone.

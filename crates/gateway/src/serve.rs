@@ -110,6 +110,12 @@ impl Shared {
     }
 }
 
+/// How much there is room for, for whoever shows it.
+fn tell_limits(recorder: &Recorder, connections: u32, settings: &Settings) {
+    let dispatches = settings.dispatch.as_ref().map_or(0, |dispatch| dispatch.max_open);
+    recorder.set_limits(u64::from(connections), settings.body_memory, dispatches);
+}
+
 /// The running data plane. Dropping it ends every connection.
 pub struct Gateway {
     shared: Arc<Shared>,
@@ -139,6 +145,7 @@ impl Gateway {
         let local_addr = listener.local_addr().map_err(listen)?;
         let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
         let permits = u32::try_from(live.settings.max_connections).unwrap_or(most).clamp(1, most);
+        tell_limits(&recorder, permits, &live.settings);
         let told = recorder.clone();
         let (phase, phases) = watch::channel(Phase::Serving);
         let shared = Arc::new(Shared {
@@ -184,6 +191,7 @@ impl Gateway {
     pub fn reconfigure(&self, settings: Settings) -> Result<(), StartError> {
         let live = Live::new(settings)?;
         self.shared.memory.set_limit(live.settings.body_memory);
+        tell_limits(&self.shared.recorder, self.permits, &live.settings);
         *self.shared.live.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(live);
         Ok(())
     }

@@ -209,7 +209,7 @@ impl Inner {
         };
         let limit = self.shared.clock.now() + way.body_timeout;
         let came = |bytes| turn.active.add_bytes_in(bytes);
-        let read = reader.read(incoming, came, || self.shared.recorder.spooled());
+        let read = reader.read(incoming, came, |bytes| turn.active.add_spooled(bytes));
         let body = self.shared.clock.until(limit, read).await.unwrap_or_else(|| {
             let message = "the body did not come in time";
             Err(Failure::new(Class::RequestTimeout, At::Client, message))

@@ -5,7 +5,7 @@
 
 use crate::config::{CacheStore, Config, JournalOverflow, Shed as ShedKey};
 use hedgerow_cache::settings::{Shed, Trust};
-use hedgerow_cache::{Guarded, GuardedSettings, Port, PortSettings, RedisSettings};
+use hedgerow_cache::{Guarded, GuardedSettings, Port, PortSettings, PortView, RedisSettings};
 use hedgerow_clock::Clock;
 use hedgerow_policy::Observer;
 use hedgerow_policy::breaker::BreakerSettings;
@@ -53,6 +53,12 @@ impl CachePort {
     #[must_use]
     pub fn guarded(&self) -> Guarded {
         self.guarded.clone()
+    }
+
+    /// Looks at the port.
+    #[must_use]
+    pub fn view(&self) -> PortView {
+        self.port.view()
     }
 
     /// Where Redis clients connect.

@@ -148,6 +148,8 @@ pub struct DrillModel {
 pub enum Page {
     /// `docs/configuration.md`
     Configuration,
+    /// `docs/metrics.md`
+    Metrics,
     /// Every key with its flag and variable.
     Keys,
 }
@@ -158,6 +160,7 @@ impl Page {
     pub fn text(self) -> String {
         match self {
             Self::Configuration => crate::config::reference::markdown(),
+            Self::Metrics => hedgerow_gateway::metrics_reference(),
             Self::Keys => crate::config::reference::key_list(),
         }
     }

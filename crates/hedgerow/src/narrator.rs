@@ -3,6 +3,7 @@
 //! Invariant: lines go to standard error from a thread of their own behind a bounded channel. A
 //! terminal that takes nothing costs lines, which are counted, never a request.
 
+use hedgerow_gateway::record::Recorder;
 use hedgerow_policy::breaker::State;
 use hedgerow_policy::observe::CacheEvent;
 use hedgerow_policy::{Event, Observer};
@@ -17,7 +18,7 @@ const WAITING: usize = 1024;
 
 /// Passes every event on and says the ones a person has to know.
 pub struct Narrator {
-    next: Arc<dyn Observer>,
+    next: Recorder,
     lines: SyncSender<String>,
     dropped: Arc<AtomicU64>,
     /// Whether what a program says of itself is masked.
@@ -29,7 +30,7 @@ impl Narrator {
     ///
     /// # Errors
     /// When its thread cannot be started.
-    pub fn new(next: Arc<dyn Observer>, redact: bool) -> std::io::Result<Narrator> {
+    pub fn new(next: Recorder, redact: bool) -> std::io::Result<Narrator> {
         let (lines, waiting) = sync_channel::<String>(WAITING);
         let dropped = Arc::new(AtomicU64::new(0));
         let lost = dropped.clone();
@@ -50,6 +51,7 @@ impl Narrator {
     pub fn say(&self, line: String) {
         if self.lines.try_send(line).is_err() {
             self.dropped.fetch_add(1, Relaxed);
+            self.next.terminal_line_dropped();
         }
     }
 }

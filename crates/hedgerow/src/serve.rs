@@ -107,7 +107,7 @@ async fn serve(
     free(config.admin.listen, "admin.listen")?;
     let clock = Clock::start();
     let recorder = Recorder::new(wiring::record(config), clock).map_err(|e| e.to_string())?;
-    let narrator = Narrator::new(Arc::new(recorder.clone()), config.log.redact);
+    let narrator = Narrator::new(recorder.clone(), config.log.redact);
     let narrator = Arc::new(narrator.map_err(|e| format!("a thread cannot start: {e}"))?);
     let guard = Arc::new(guard()?);
     // Before the workers: an application may want its cache while it boots.
@@ -127,6 +127,7 @@ async fn serve(
     let running = Running { clock, recorder, narrator, guard, pool, cache, calls };
     let plane = Plane::new(running.pool.clone());
     let plane = plane.with_cache(running.cache.as_ref().map(CachePort::guarded));
+    let plane = plane.with_cache_port(running.cache.as_ref().map(CachePort::view));
     let plane = plane.with_calls(Some(running.calls.clone()));
     let opened = running.open(config, &plane);
     let Open { gateway, admin, egress } = match opened {

@@ -88,6 +88,8 @@ pub struct JournalSnapshot {
     pub capacity: usize,
     /// Bytes of their keys and fields.
     pub bytes: usize,
+    /// How many there is room for.
+    pub max_bytes: usize,
     /// Databases whose reads stay shed until they are resumed.
     pub overflowed: Vec<Database>,
     /// A damaged file: the databases not resumed since are all as good as overflowed.
@@ -250,6 +252,7 @@ impl Journal {
             depth: self.depth(),
             capacity: self.config.capacity,
             bytes: self.bytes(),
+            max_bytes: self.config.max_bytes,
             overflowed: overflowed.map(|(database, _)| *database).collect(),
             in_doubt: self.doubt.is_some(),
             owing: self.debts.keys().copied().collect(),

@@ -125,6 +125,17 @@ pub enum Event<'a> {
         /// The line, bounded, without its end.
         line: &'a str,
     },
+    /// Lines that a worker wrote faster than they are taken, and that are lost.
+    WorkerOutputDropped {
+        /// The slot.
+        worker: u32,
+        /// The process.
+        pid: u32,
+        /// True for standard error.
+        stderr: bool,
+        /// How many.
+        lines: u64,
+    },
     /// A worker answered after its client or its deadline had gone; the answer was discarded.
     LateAnswer {
         /// The slot.

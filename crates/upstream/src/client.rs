@@ -4,6 +4,7 @@ use crate::body::Body;
 use crate::dial::{Dial, Tcp};
 use crate::flight::Flight;
 use crate::ledger::{Ledger, LedgerConfig};
+use crate::pool::Connections;
 use crate::report::{CallError, Report};
 use crate::response::Response;
 use crate::settings::{Settings, SettingsError};
@@ -89,8 +90,8 @@ pub struct UpstreamView {
     pub urls: Vec<Arc<str>>,
     /// Their breakers, if it has any.
     pub breakers: Vec<breaker::Snapshot>,
-    /// Connections at hand at each endpoint: HTTP/1 that idle, and HTTP/2.
-    pub connections: Vec<(usize, usize)>,
+    /// Connections at each endpoint.
+    pub connections: Vec<Connections>,
 }
 
 impl UpstreamView {

@@ -30,7 +30,7 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 /// Streams that are reset here before the connection takes no new ones.
 const MAX_RESETS: u32 = 100;
 /// Streams of one connection at once.
-const MAX_STREAMS: u32 = 100;
+pub(crate) const MAX_STREAMS: u32 = 100;
 
 /// A connection with requests on it is asked so often whether it still lives: a call may be silent
 /// for minutes, a machine that is there answers a ping.
@@ -93,6 +93,11 @@ impl Shared {
     pub(crate) fn is_idle_since(&self, then: Moment) -> bool {
         let unused = self.streams.load(Ordering::Relaxed) == 0;
         unused && self.last.load(Ordering::Relaxed) <= then.as_nanos()
+    }
+
+    /// Streams on it.
+    pub(crate) fn streams(&self) -> usize {
+        self.streams.load(Ordering::Relaxed) as usize
     }
 
     fn ended(&self, now: Moment) {

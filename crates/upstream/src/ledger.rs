@@ -227,6 +227,12 @@ impl Ledger {
         self.kept().recent.iter().rev().cloned().collect()
     }
 
+    /// How many keys are remembered, and may be.
+    #[must_use]
+    pub fn remembered(&self) -> (usize, usize) {
+        (self.kept().recent.len(), self.recent_limit)
+    }
+
     /// The sums of an upstream.
     #[must_use]
     pub fn totals(&self, upstream: &str) -> Totals {

@@ -60,6 +60,7 @@ pub use hedgerow_clock::Clock;
 pub use ledger::{AttemptEntry, KeyEntry, Ledger, LedgerConfig, Totals};
 pub use origin::{Origin, Scheme};
 pub use plan::{Opened, Piece, PlanContext, PlanFailure, PlanSettings, PlanStream};
+pub use pool::Connections;
 pub use registry::{Session, Sessions};
 pub use report::{CallError, Report};
 pub use response::Response;

@@ -94,6 +94,18 @@ impl Opened {
         &self.sessions
     }
 
+    /// Origins of bare URLs whose past is remembered, and how many may be.
+    #[must_use]
+    pub fn origins(&self) -> (usize, usize) {
+        self.bare.remembered()
+    }
+
+    /// What the calls to bare URLs have counted, together.
+    #[must_use]
+    pub fn bare_counters(&self) -> hedgerow_policy::hedge::Counters {
+        self.bare.counters()
+    }
+
     /// The client.
     #[must_use]
     pub fn client(&self) -> &Client {

@@ -20,6 +20,21 @@ const MAX_IDLE: usize = 128;
 /// How long a connection may idle. Servers commonly give one up after 60 to 75 seconds.
 const IDLE_TIME: Duration = Duration::from_secs(50);
 
+/// The connections to one endpoint at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Connections {
+    /// HTTP/1 connections that nobody uses.
+    pub idle: usize,
+    /// How many of them are kept.
+    pub idle_limit: usize,
+    /// HTTP/2 connections.
+    pub shared: usize,
+    /// Streams on them.
+    pub streams: usize,
+    /// Streams that they may have.
+    pub streams_limit: usize,
+}
+
 pub(crate) struct Pool {
     pub(crate) origin: Origin,
     pub(crate) dial: Arc<dyn Dial>,
@@ -109,10 +124,12 @@ impl Pool {
         self.kept().shared.retain(|shared| !shared.is_worn());
     }
 
-    /// Connections at hand: HTTP/1 that idle, and HTTP/2.
-    pub(crate) fn counts(&self) -> (usize, usize) {
+    pub(crate) fn counts(&self) -> Connections {
         let kept = self.kept();
-        (kept.idle.len(), kept.shared.len())
+        let (shared, streams) = (kept.shared.len(), kept.shared.iter().map(|s| s.streams()).sum());
+        let streams_limit = shared * connection::MAX_STREAMS as usize;
+        let idle = kept.idle.len();
+        Connections { idle, idle_limit: MAX_IDLE, shared, streams, streams_limit }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {

@@ -60,6 +60,12 @@ impl Sessions {
         self.open().len()
     }
 
+    /// How many may be open.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.max_open
+    }
+
     /// How many have been opened since the start.
     #[must_use]
     pub fn opened(&self) -> u64 {

@@ -19,12 +19,19 @@ const PIECE: usize = 64 << 10;
 const LINES: usize = 1_000;
 const STRETCH: Duration = Duration::from_millis(100);
 
-/// Reads lines from `pipe` and gives each, bounded to `limit` bytes, to `line`.
+/// What came out of a pipe.
+pub(crate) enum Said<'l> {
+    Line(&'l str),
+    /// So many lines are missing at this place.
+    Dropped(u64),
+}
+
+/// Reads lines from `pipe` and gives each, bounded to `limit` bytes, to `told`.
 pub(crate) async fn read_lines(
     pipe: OwnedFd,
     limit: usize,
     clock: Clock,
-    mut line: impl FnMut(&str),
+    mut told: impl FnMut(Said<'_>),
 ) {
     let Ok(pipe) = Receiver::from_owned_fd(pipe) else { return };
     let mut lines = Lines::new(limit);
@@ -40,7 +47,7 @@ pub(crate) async fn read_lines(
             Some(Ok(())) => {}
             Some(Err(_)) => break,
             None => {
-                lines.report(&mut line);
+                lines.report(&mut told);
                 continue;
             }
         }
@@ -48,7 +55,7 @@ pub(crate) async fn read_lines(
         match pipe.try_read_buf(&mut piece) {
             Ok(0) => break,
             Ok(_) => {
-                if lines.take(&piece, clock.now(), &mut line) {
+                if lines.take(&piece, clock.now(), &mut told) {
                     // From now, not from when it began: where a line costs much the stretch is over
                     // already, and the pipe would be read at the pace of the lines after all.
                     lines.until = clock.now() + STRETCH;
@@ -60,8 +67,8 @@ pub(crate) async fn read_lines(
         }
         piece.clear();
     }
-    lines.end_line(&mut line);
-    lines.report(&mut line);
+    lines.end_line(&mut told);
+    lines.report(&mut told);
 }
 
 struct Lines {
@@ -79,9 +86,9 @@ impl Lines {
     }
 
     /// True where the budget ran out within this piece.
-    fn take(&mut self, piece: &[u8], now: Moment, line: &mut impl FnMut(&str)) -> bool {
+    fn take(&mut self, piece: &[u8], now: Moment, told: &mut impl FnMut(Said<'_>)) -> bool {
         if now >= self.until {
-            self.report(line);
+            self.report(told);
             (self.until, self.left) = (now + STRETCH, LINES);
         }
         let before = self.left;
@@ -93,19 +100,19 @@ impl Lines {
             let room = self.limit.saturating_sub(self.held.len()).min(text.len());
             self.held.extend_from_slice(&text[..room]);
             if ended {
-                self.end_line(line);
+                self.end_line(told);
             }
         }
         before > 0 && self.left == 0
     }
 
-    fn end_line(&mut self, line: &mut impl FnMut(&str)) {
+    fn end_line(&mut self, told: &mut impl FnMut(Said<'_>)) {
         let text = self.held.strip_suffix(b"\r").unwrap_or(&self.held);
         match self.left.checked_sub(1) {
             _ if text.is_empty() => {}
             Some(left) => {
                 self.left = left;
-                line(String::from_utf8_lossy(text).as_ref());
+                told(Said::Line(String::from_utf8_lossy(text).as_ref()));
             }
             None => self.dropped += 1,
         }
@@ -118,11 +125,10 @@ impl Lines {
     }
 
     /// Says how many lines are missing at this place.
-    fn report(&mut self, line: &mut impl FnMut(&str)) {
+    fn report(&mut self, told: &mut impl FnMut(Said<'_>)) {
         match std::mem::take(&mut self.dropped) {
             0 => {}
-            1 => line("\u{2026} 1 line dropped"),
-            dropped => line(&format!("\u{2026} {dropped} lines dropped")),
+            dropped => told(Said::Dropped(dropped)),
         }
     }
 }
@@ -135,7 +141,12 @@ mod tests {
     fn lines_are_cut_at_their_bound_and_pieces_joined() {
         let mut seen = Vec::new();
         let mut lines = Lines::new(5);
-        let mut note = |l: &str| seen.push(l.to_owned());
+        let mut note = |said: Said<'_>| {
+            seen.push(match said {
+                Said::Line(line) => line.to_owned(),
+                Said::Dropped(lines) => format!("{lines} dropped"),
+            });
+        };
         lines.take(b"ab", Moment::START, &mut note);
         lines.take(b"c\r\n\nlong", Moment::START, &mut note);
         lines.take(b"er than five\n\xff\n", Moment::START, &mut note);
@@ -148,7 +159,12 @@ mod tests {
     fn lines_past_the_budget_of_their_time_are_dropped_and_reported_once() {
         let mut seen = Vec::new();
         let mut lines = Lines::new(100);
-        let mut note = |l: &str| seen.push(l.to_owned());
+        let mut note = |said: Said<'_>| {
+            seen.push(match said {
+                Said::Line(line) => line.to_owned(),
+                Said::Dropped(lines) => format!("{lines} dropped"),
+            });
+        };
         let flood = "a\n".repeat(LINES + 7);
         lines.take(flood.as_bytes(), Moment::START, &mut note);
         let later = Moment::START + STRETCH;
@@ -156,7 +172,7 @@ mod tests {
         lines.take(b"b\n", later, &mut note);
         assert_eq!(lines.report_at(), Moment::NEVER);
         assert_eq!(seen.len(), LINES + 2);
-        assert_eq!(seen[LINES..], ["\u{2026} 7 lines dropped", "b"]);
+        assert_eq!(seen[LINES..], ["7 dropped", "b"]);
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -170,9 +186,9 @@ mod tests {
         });
         let clock = Clock::start();
         let (mut given, mut dropped) = (0, 0);
-        read_lines(pipe.into(), 4096, clock, |line| match line.strip_prefix("\u{2026} ") {
-            Some(report) => dropped += report.split(' ').next().unwrap().parse::<u64>().unwrap(),
-            None => {
+        read_lines(pipe.into(), 4096, clock, |said| match said {
+            Said::Dropped(lines) => dropped += lines,
+            Said::Line(_) => {
                 given += 1;
                 // An event that is written down: half a million of them would take a minute.
                 let until = clock.now() + Duration::from_micros(100);

@@ -3,7 +3,7 @@
 //! Invariant: every process that was started is reaped, its whole group is killed before that, its
 //! socket and its uploads are removed, and the pool is told exactly once that it is gone.
 
-use crate::output::read_lines;
+use crate::output::{Said, read_lines};
 use crate::pool::Inner;
 use crate::readiness::{self, Readiness};
 use crate::settings::Launch;
@@ -153,8 +153,15 @@ fn forward_output(pool: &Arc<Inner>, worker: &Arc<Worker>, child: &mut Child) ->
         let (observer, clock) = (pool.observer.clone(), pool.clock);
         let (done, finished) = tokio::sync::oneshot::channel();
         let task = tokio::spawn(async move {
-            read_lines(pipe, limit, clock, |line| {
-                observer.on(&Event::WorkerOutput { worker: slot, pid, stderr, line });
+            let line =
+                |line: &str| observer.on(&Event::WorkerOutput { worker: slot, pid, stderr, line });
+            read_lines(pipe, limit, clock, |said| match said {
+                Said::Line(said) => line(said),
+                Said::Dropped(lines) => {
+                    let s = if lines == 1 { "" } else { "s" };
+                    line(&format!("\u{2026} {lines} line{s} dropped"));
+                    observer.on(&Event::WorkerOutputDropped { worker: slot, pid, stderr, lines });
+                }
             })
             .await;
             let _ = done.send(());

@@ -57,6 +57,19 @@ pub struct CacheShown {
     pub order_guaranteed: bool,
     /// Bytes the embedded store holds, and may hold.
     pub memory: Option<(u64, u64)>,
+    /// The same of the near copy, where there is one.
+    pub near: Option<(u64, u64)>,
+    /// What each connection to the store may hold; zeros for the embedded store.
+    pub bounds: LaneBounds,
+}
+
+/// What one shared connection may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LaneBounds {
+    /// Replies that may be owed.
+    pub owed: usize,
+    /// Bytes that may wait to be sent.
+    pub queued_bytes: usize,
 }
 
 impl Guarded {
@@ -89,6 +102,8 @@ impl Guarded {
             settled: 0,
             order_guaranteed: true,
             memory: None,
+            near: None,
+            bounds: LaneBounds::default(),
         };
         match &self.owned.part {
             Part::Memory(memory, _) => shown.memory = Some((memory.bytes(), memory.capacity())),
@@ -102,6 +117,9 @@ impl Guarded {
                 let user = settings.credential.as_ref().and_then(|c| c.user.clone());
                 shown.user = user.unwrap_or_else(|| "default".to_owned());
                 shown.lanes = remote.lanes.snapshot();
+                shown.near = remote.near.size();
+                shown.bounds =
+                    LaneBounds { owed: settings.max_owed, queued_bytes: settings.queue_bytes };
                 shown.reconnects = store.told.reconnects.load(Relaxed);
                 shown.late_replies = store.told.late.load(Relaxed);
                 shown.settled = store.told.settled.load(Relaxed);

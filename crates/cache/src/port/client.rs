@@ -62,6 +62,8 @@ pub(super) struct Client {
     pub(super) input: BytesMut,
     pub(super) parser: Parser,
     pub(super) out: BytesMut,
+    /// Bytes of `out` that the port counts as unread.
+    told_out: usize,
     pub(super) pending: VecDeque<Pending>,
     /// Commands in batches that are pending.
     pub(super) in_flight: usize,
@@ -117,6 +119,7 @@ impl Client {
             input: BytesMut::new(),
             parser: Parser::new(),
             out: BytesMut::new(),
+            told_out: 0,
             pending: VecDeque::new(),
             in_flight: 0,
             last_lane: None,
@@ -179,6 +182,7 @@ impl Client {
                 Poll::Ready(Ok(false)) | Poll::Pending => {}
                 Poll::Ready(Err(_)) => return Poll::Ready(Rest::Over),
             }
+            self.tell_output();
             if self.out.len() > self.shared.settings.output_limit {
                 self.shared.counts.overflowed.fetch_add(1, Relaxed);
                 return Poll::Ready(Rest::Over);
@@ -294,6 +298,17 @@ impl Client {
         read
     }
 
+    /// Counts what was not taken. Nothing is counted for a client that reads.
+    fn tell_output(&mut self) {
+        let (before, now) = (self.told_out, self.out.len());
+        if now > before {
+            self.shared.counts.output.fetch_add(now - before, Relaxed);
+        } else if now < before {
+            self.shared.counts.output.fetch_sub(before - now, Relaxed);
+        }
+        self.told_out = now;
+    }
+
     /// An idle client keeps no buffers.
     fn let_go(&mut self) {
         if !self.pending.is_empty() {
@@ -331,6 +346,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         self.shared.counts.clients.fetch_sub(1, Relaxed);
+        self.shared.counts.output.fetch_sub(self.told_out, Relaxed);
         // What was in flight is settled: an invalidation is not forgotten because its client left.
         while let Some(pending) = self.pending.pop_front() {
             if let Pending::Batch(batch) = pending {

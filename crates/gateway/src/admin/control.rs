@@ -1,7 +1,7 @@
 //! What the admin listener can see and do.
 
 use crate::calls::Calls;
-use hedgerow_cache::Guarded;
+use hedgerow_cache::{Guarded, PortShown, PortView};
 use hedgerow_worker::Pool;
 use hedgerow_worker::snapshot::Snapshot;
 use std::sync::Arc;
@@ -20,6 +20,11 @@ pub trait Control: Send + Sync + 'static {
 
     /// The guarded cache; `None` where the gateway has none.
     fn cache(&self) -> Option<Guarded> {
+        None
+    }
+
+    /// The cache's port; `None` where the gateway has none.
+    fn cache_port(&self) -> Option<PortShown> {
         None
     }
 
@@ -42,6 +47,7 @@ pub trait Control: Send + Sync + 'static {
 pub struct Plane<P> {
     pool: Option<P>,
     cache: Option<Guarded>,
+    cache_port: Option<PortView>,
     calls: Option<Calls>,
     serving: Arc<AtomicBool>,
 }
@@ -50,13 +56,21 @@ impl<P> Plane<P> {
     /// Of a gateway with this pool, or with none. It is not serving yet.
     #[must_use]
     pub fn new(pool: Option<P>) -> Plane<P> {
-        Plane { pool, cache: None, calls: None, serving: Arc::new(AtomicBool::new(false)) }
+        let serving = Arc::new(AtomicBool::new(false));
+        Plane { pool, cache: None, cache_port: None, calls: None, serving }
     }
 
     /// The same with this cache beside the pool.
     #[must_use]
     pub fn with_cache(mut self, cache: Option<Guarded>) -> Plane<P> {
         self.cache = cache;
+        self
+    }
+
+    /// The same with the cache's port.
+    #[must_use]
+    pub fn with_cache_port(mut self, port: Option<PortView>) -> Plane<P> {
+        self.cache_port = port;
         self
     }
 
@@ -122,6 +136,10 @@ impl<P: Workers> Control for Plane<P> {
 
     fn cache(&self) -> Option<Guarded> {
         self.cache.clone()
+    }
+
+    fn cache_port(&self) -> Option<PortShown> {
+        self.cache_port.as_ref().and_then(PortView::snapshot)
     }
 
     fn calls(&self) -> Option<Calls> {

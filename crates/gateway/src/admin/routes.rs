@@ -7,7 +7,6 @@ use super::crowd::Place;
 use super::watch::Frames;
 use super::{State, assets, cache, frame, guard, shapes, usage, watch};
 use crate::metrics::page::{Form, page};
-use crate::metrics::upstreams::Called;
 use bytes::Bytes;
 use http::header::{
     ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
@@ -145,10 +144,7 @@ async fn found<B>(
             let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
             let newer = accept.is_some_and(|a| a.contains("application/openmetrics-text"));
             let form = if newer { Form::OpenMetrics } else { Form::Prometheus };
-            let cache = state.control.cache().map(|cache| cache.snapshot());
-            let calls = state.control.calls().as_ref().map(Called::of);
-            let (pool, calls) = (state.control.pool(), calls.unwrap_or_default());
-            let page = page(inner, pool, cache, calls, state.watch.numbers(), form);
+            let page = page(inner, &*state.control, state.watch.numbers(), form);
             reply(StatusCode::OK, form.content_type(), page.into())
         }
         Target::Runtime => json(StatusCode::OK, &shapes::runtime(state)),

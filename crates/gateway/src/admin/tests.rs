@@ -311,7 +311,7 @@ async fn metrics_in_both_forms() {
         "hedgerow_bad_heads_total{reason=\"tls\"} 1",
         "hedgerow_body_memory_bytes 0",
         "hedgerow_events_dropped_total 0",
-        "hedgerow_worker_output_dropped_total 0",
+        "hedgerow_worker_output_dropped_total{reason=\"too_fast\"} 0",
         "hedgerow_connections 0",
         "hedgerow_worker_resident_memory_bytes 33554432",
         "hedgerow_history_rows_limit 900",

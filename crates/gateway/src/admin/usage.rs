@@ -106,14 +106,14 @@ fn sums(view: &UpstreamView, cost: f64, cost_unknown: u64) -> Value {
 fn endpoints(view: &UpstreamView) -> Vec<Value> {
     let endpoints = view.urls.iter().zip(&view.state.endpoints).zip(&view.connections);
     endpoints
-        .map(|((url, endpoint), (idle, shared))| {
+        .map(|((url, endpoint), connections)| {
             json!({
                 "url": &**url,
                 "pending": endpoint.pending,
                 "demoted": endpoint.demoted_until.is_some(),
                 "rests": endpoint.rests_until.is_some(),
-                "idle_connections": idle,
-                "http2_connections": shared,
+                "idle_connections": connections.idle,
+                "http2_connections": connections.shared,
             })
         })
         .collect()

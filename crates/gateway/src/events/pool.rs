@@ -119,6 +119,8 @@ pub(super) fn record(inner: &Inner, event: &Event<'_>) {
                 inner.metrics.output_dropped();
             }
         }
+        // Its place among the lines says it already.
+        Event::WorkerOutputDropped { .. } => {}
         Event::LateAnswer { worker, trace } => {
             write(inner, "worker.late_response", |line| {
                 line.num("worker_id", worker);

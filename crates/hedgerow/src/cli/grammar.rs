@@ -69,11 +69,9 @@ pub(super) fn grammar(arguments: &[OsString]) -> Clap {
                     .help("The program and its arguments, after --"),
             ),
         )
-        .subcommand(
-            Clap::new("docs")
-                .about("Print a page made from the program")
-                .arg(Arg::new("page").required(true).value_parser(["configuration", "keys"])),
-        )
+        .subcommand(Clap::new("docs").about("Print a page made from the program").arg(
+            Arg::new("page").required(true).value_parser(["configuration", "metrics", "keys"]),
+        ))
         .subcommand(Clap::new("version").about("Print the version"))
 }
 
@@ -229,6 +227,7 @@ pub(super) fn command(matches: &ArgMatches) -> Command {
         Some(("conform", of)) => Command::Conform { command: all(of, "command") },
         Some(("docs", of)) => Command::Docs(match get::<String>(of, "page").as_deref() {
             Some("keys") => Page::Keys,
+            Some("metrics") => Page::Metrics,
             _ => Page::Configuration,
         }),
         _ => Command::Version,

@@ -27,6 +27,8 @@ mod files;
 mod lifecycle;
 // Clients that send too much, too little or too slowly.
 mod limits;
+// The metrics page, as promtool reads it, and what is made of it.
+mod metrics;
 // What PHP applications may return, throw and do.
 mod php;
 // Bytes to PHP and back.

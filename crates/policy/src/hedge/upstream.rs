@@ -52,6 +52,29 @@ impl Counters {
     pub fn suppressed_for(&self, reason: Reason) -> u64 {
         self.suppressed[reason as usize]
     }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Counters) -> Counters {
+        Counters {
+            calls: self.calls + other.calls,
+            attempts: self.attempts + other.attempts,
+            hedges: self.hedges + other.hedges,
+            hedge_outcomes: sums(self.hedge_outcomes, other.hedge_outcomes),
+            suppressed: sums(self.suppressed, other.suppressed),
+            observed: self.observed + other.observed,
+            retries: self.retries + other.retries,
+            succeeded: self.succeeded + other.succeeded,
+            failed: self.failed + other.failed,
+            abandoned: self.abandoned + other.abandoned,
+            shed: self.shed + other.shed,
+            saved_micros: self.saved_micros + other.saved_micros,
+        }
+    }
+}
+
+fn sums<const N: usize>(one: [u64; N], other: [u64; N]) -> [u64; N] {
+    std::array::from_fn(|at| one[at] + other[at])
 }
 
 /// What the races of one upstream share. One lock around it is enough: no event takes long.
@@ -109,6 +132,12 @@ impl Upstream {
     #[must_use]
     pub fn config(&self) -> &UpstreamConfig {
         &self.config
+    }
+
+    /// What has been counted since the start.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
     }
 
     /// Everything there is to show.

@@ -12,10 +12,10 @@ use crate::settings::SettingsError;
 use crate::tls::Tls;
 use crate::upstream::{Surroundings, Upstream};
 use hedgerow_policy::failure::{At, Class, Failure};
-use hedgerow_policy::hedge::{Answer, HedgeConfig, HedgeMode, Progress, RaceConfig};
+use hedgerow_policy::hedge::{Answer, Counters, HedgeConfig, HedgeMode, Progress, RaceConfig};
 use hedgerow_wire::plan as wire;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Origins of bare URLs that are remembered.
@@ -35,10 +35,34 @@ pub(crate) struct Bare {
     around: Surroundings,
     settings: crate::Settings,
     tls: Tls,
-    known: Mutex<HashMap<Origin, (u64, Arc<Upstream>)>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// With the number of their last use.
+    origins: HashMap<Origin, (u64, Arc<Upstream>)>,
+    /// What those have counted that are forgotten.
+    forgotten: Counters,
 }
 
 impl Bare {
+    /// How many origins are remembered, and may be.
+    pub(super) fn remembered(&self) -> (usize, usize) {
+        (self.known().origins.len(), MAX_ORIGINS)
+    }
+
+    /// What the calls to all of them have counted.
+    pub(super) fn counters(&self) -> Counters {
+        let known = self.known();
+        let counted = known.origins.values().map(|(_, upstream)| upstream.state().counters());
+        counted.fold(known.forgotten, Counters::plus)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn new(client: &Client, plan: &PlanSettings) -> Result<Bare, SettingsError> {
         let mut settings = plan.calls.clone();
         settings.name = BARE_NAME.to_owned();
@@ -46,26 +70,27 @@ impl Bare {
             .map_err(|reason| SettingsError::Trust { name: settings.name.clone(), reason })?;
         let dial = Arc::new(Tcp::to(plan.allow.clone()));
         let around = Surroundings { dial, ..client.around.clone() };
-        Ok(Bare { around, settings, tls, known: Mutex::new(HashMap::new()) })
+        Ok(Bare { around, settings, tls, known: Mutex::default() })
     }
 
     fn upstream(&self, origin: Origin) -> Arc<Upstream> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let newest = known.values().map(|(used, _)| *used).max().unwrap_or(0) + 1;
-        if let Some((used, upstream)) = known.get_mut(&origin) {
+        let mut known = self.known();
+        let newest = known.origins.values().map(|(used, _)| *used).max().unwrap_or(0) + 1;
+        if let Some((used, upstream)) = known.origins.get_mut(&origin) {
             *used = newest;
             return upstream.clone();
         }
-        if known.len() >= MAX_ORIGINS {
-            let oldest = known.iter().min_by_key(|(_, (used, _))| *used);
-            if let Some(oldest) = oldest.map(|(origin, _)| origin.clone()) {
-                known.remove(&oldest);
+        if known.origins.len() >= MAX_ORIGINS {
+            let oldest = known.origins.iter().min_by_key(|(_, (used, _))| *used);
+            let oldest = oldest.map(|(origin, _)| origin.clone());
+            if let Some((_, gone)) = oldest.and_then(|oldest| known.origins.remove(&oldest)) {
+                known.forgotten = known.forgotten.plus(gone.state().counters());
             }
         }
         let mut settings = self.settings.clone();
         settings.endpoints = vec![origin.clone()];
         let upstream = Arc::new(Upstream::with_tls(settings, self.around.clone(), &self.tls));
-        known.insert(origin, (newest, upstream.clone()));
+        known.origins.insert(origin, (newest, upstream.clone()));
         upstream
     }
 }

@@ -110,7 +110,7 @@ async fn at_the_deadline_what_is_done_is_kept() {
     assert_eq!((results[2].1.status, results[2].1.error_class), (404, Some("upstream_error")));
     assert_eq!(
         network.open().await,
-        opened.client().view()[0].connections.iter().map(|c| c.0).sum::<usize>()
+        opened.client().view()[0].connections.iter().map(|c| c.idle).sum::<usize>()
     );
 }
 
