@@ -137,6 +137,8 @@ pub struct DrillModel {
     pub keys: Option<u64>,
     /// How long a cached value lives.
     pub ttl: Option<Duration>,
+    /// Queries that the database's line holds.
+    pub line: Option<usize>,
     /// How long the breaker stays open.
     pub open: Option<Duration>,
     /// Length of the drill.

@@ -39,6 +39,7 @@ fn answer(arguments: &Drill) -> Result<Outcome, (u8, String)> {
             rate: model.rate,
             keys: model.keys,
             ttl: model.ttl,
+            line: model.line,
             open: model.open,
             duration: model.duration,
         },

@@ -79,6 +79,8 @@ pub struct Changes {
     pub keys: Option<u64>,
     /// How long a cached value lives.
     pub ttl: Option<Duration>,
+    /// Queries that the dependency's line holds; one more is refused.
+    pub line: Option<usize>,
     /// How long the breaker stays open.
     pub open: Option<Duration>,
     /// Length of the drill.
@@ -94,6 +96,7 @@ impl Changes {
             ("rate", self.rate.is_some()),
             ("keys", self.keys.is_some()),
             ("ttl", self.ttl.is_some()),
+            ("line", self.line.is_some()),
             ("open", self.open.is_some()),
             ("duration", self.duration.is_some()),
         ];

@@ -202,6 +202,10 @@ fn drill() -> Clap {
         .arg(flag("rate", "Requests a second").value_parser(values::positive))
         .arg(flag("keys", "Number of keys").value_parser(value_parser!(u64).range(1..)))
         .arg(time("ttl", "How long a cached value lives"))
+        .arg(
+            flag("line", "Queries that the database's line holds; one more is refused")
+                .value_parser(value_parser!(u64).range(1..1_000_000)),
+        )
         .arg(time("open", "How long the breaker stays open"))
         .arg(time("duration", "Length of the drill"))
 }
@@ -299,6 +303,7 @@ fn drill_of(of: &ArgMatches) -> Command {
             rate: get(of, "rate"),
             keys: get(of, "keys"),
             ttl: get(of, "ttl"),
+            line: get::<u64>(of, "line").and_then(|line| usize::try_from(line).ok()),
             open: get(of, "open"),
             duration: get(of, "duration"),
         },

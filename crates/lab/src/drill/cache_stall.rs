@@ -45,12 +45,19 @@ pub(crate) static DRILL: Drill = Drill {
         ("canary+late", "canary with the same"),
     ],
     shown: 7,
-    flags: &["mu", "stall", "rate", "keys", "ttl", "open", "duration"],
+    flags: &["mu", "stall", "rate", "keys", "ttl", "line", "open", "duration"],
     run,
 };
 
 /// When the store stalls.
 pub(crate) const STALL_AT: Duration = Duration::from_secs(100);
+
+/// Queries that the database's line holds: for longer than a caller waits, so that it works for some
+/// who have left.
+const LINE: usize = 600;
+
+/// The same with policies that bound it: nobody waits in vain.
+const BOUNDED_LINE: usize = 200;
 
 /// Arrivals a drill may have: what fits in memory on any machine.
 const MOST: f64 = 30e6;
@@ -105,8 +112,8 @@ impl Model {
                 .ok_or_else(|| DrillError::new("--keys is 1 to 10000000"))?,
             ttl: changes.ttl.unwrap_or(Duration::from_secs(60)),
             duration: changes.duration.unwrap_or(Duration::from_secs(700)),
-            line: 600,
-            bounded_line: 200,
+            line: changes.line.unwrap_or(LINE),
+            bounded_line: changes.line.unwrap_or(BOUNDED_LINE),
             patience: Duration::from_secs(1),
             latency: Duration::from_millis(1),
             guard,
@@ -165,6 +172,8 @@ fn report(
     results: &[(&'static str, Vec<Second>, Summary)],
 ) -> Report {
     let seconds = |time: Duration| Cell::Seconds(time.as_secs_f64());
+    let changed = !matches!((model.line, model.bounded_line), (LINE, BOUNDED_LINE));
+    let changed_line = changed.then_some(("line", Cell::Count(model.line as u64)));
     let mut details = Table { columns: outcome::COLUMNS.to_vec(), rows: Vec::new() };
     for (policy, rows, _) in results {
         let row = |(at, second): (usize, &Second)| second.cells(policy, at);
@@ -173,7 +182,7 @@ fn report(
     Report {
         drill: "cache-stall",
         seed: request.seed,
-        model: vec![
+        model: [
             ("mu", Cell::Number(model.mu)),
             ("stall", seconds(model.stall)),
             ("rate", Cell::Number(model.rate)),
@@ -181,7 +190,10 @@ fn report(
             ("ttl", seconds(model.ttl)),
             ("open", seconds(model.guard.breaker.open)),
             ("duration", seconds(model.duration)),
-        ],
+        ]
+        .into_iter()
+        .chain(changed_line)
+        .collect(),
         glimpse: Some((
             "requests that were no hit, by second (every second and column: --csv)".to_owned(),
             outcome::glimpse(model, results),
