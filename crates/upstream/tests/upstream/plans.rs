@@ -131,7 +131,7 @@ async fn cases_31_and_32_late_failures_keep_the_status() {
     }
     assert_eq!(
         network.open().await,
-        opened.client().view()[0].connections.iter().map(|c| c.0).sum::<usize>(),
+        opened.client().view()[0].connections.iter().map(|c| c.idle).sum::<usize>(),
         "none is left"
     );
     let raw = json!({"codec": "raw", "mapper": "raw"});

@@ -76,7 +76,7 @@ async fn soak(http2: bool, keys: u64) {
         }
         let view = &client.view()[0];
         assert!(view.state.endpoints.iter().all(|endpoint| endpoint.pending == 0));
-        let kept: usize = view.connections.iter().map(|(idle, shared)| idle + shared).sum();
+        let kept: usize = view.connections.iter().map(|at| at.idle + at.shared).sum();
         assert!(kept <= 120, "{kept} connections for fifty calls at once");
         let c = view.state.counters;
         assert_eq!(c.succeeded + c.failed + c.abandoned, keys, "every key is counted once: {c:?}");
