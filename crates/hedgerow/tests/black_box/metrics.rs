@@ -8,6 +8,7 @@ use hedgerow_testkit::http::{Client, Response};
 use hedgerow_testkit::redis::Redis;
 use hedgerow_testkit::scratch::Scratch;
 use hedgerow_testkit::until::until;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -212,6 +213,130 @@ fn the_reference_on_disk_is_the_one_of_the_program() {
     let made = Command::new(HEDGEROW).args(["docs", "metrics"]).output().expect("it runs");
     let on_disk = std::fs::read(in_the_repository("docs/metrics.md")).unwrap_or_default();
     assert!(on_disk == made.stdout, "run: hedgerow docs metrics > docs/metrics.md");
+}
+
+/// The metrics that a text names, each with the labels that stand in braces behind it.
+fn named_in(text: &str) -> Vec<(String, BTreeSet<String>)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("hedgerow_") {
+        let tail = &rest[at..];
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let end = tail.find(|c| !word(c)).unwrap_or(tail.len());
+        let matchers = tail[end..].strip_prefix('{').and_then(|inner| inner.split('}').next());
+        let labels = matchers.unwrap_or("").split(',').filter_map(|matcher| {
+            let label = matcher.trim().split(['=', '!']).next()?;
+            (!label.is_empty()).then(|| label.to_owned())
+        });
+        found.push((tail[..end].to_owned(), labels.collect()));
+        rest = &tail[end..];
+    }
+    found
+}
+
+/// The labels that an expression groups by, and those that a template takes out of its result.
+fn grouped_by(text: &str) -> BTreeSet<String> {
+    let mut labels = BTreeSet::new();
+    for before in ["by (", "on (", "group_left ("] {
+        for part in text.split(before).skip(1) {
+            let list = part.split(')').next().unwrap_or("");
+            labels.extend(list.split(',').map(|label| label.trim().to_owned()));
+        }
+    }
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    for part in text.split("$labels.").skip(1) {
+        labels.insert(part.split(|c| !word(c)).next().unwrap_or("").to_owned());
+    }
+    labels
+}
+
+/// What Prometheus adds to each series, and to those of a histogram.
+const ADDED: [&str; 3] = ["job", "instance", "le"];
+
+/// Every metric that a text names is in the reference, and so is each label, of that metric or, for
+/// those that are grouped by, of one of them.
+fn all_there(known: &Known, whose: &str, text: &str) {
+    let is_added = |label: &String| ADDED.contains(&label.as_str());
+    let mut of_any = BTreeSet::new();
+    for (name, labels) in named_in(text) {
+        let family = family(known, &name);
+        let described = known.get(family).unwrap_or_else(|| panic!("{whose}: {name} is not there"));
+        for label in labels.iter().filter(|label| !is_added(label)) {
+            assert!(described.contains(label), "{whose}: {name} has no label {label}");
+        }
+        of_any.extend(described);
+    }
+    for label in grouped_by(text).iter().filter(|label| !is_added(label)) {
+        assert!(of_any.contains(label), "{whose}: nothing here has a label {label}");
+    }
+}
+
+#[test]
+fn alerts_are_tested_and_name_what_is_there() {
+    let folder = in_the_repository("deploy/prometheus");
+    let promtool = |args: [&str; 3]| {
+        let mut command = Command::new("promtool");
+        let output = command.args(args).current_dir(&folder).output();
+        let output = output.expect("promtool is installed (scripts/tools)");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    };
+    let rules = std::fs::read_to_string(folder.join("alerts.yml")).expect("a file");
+    let alerts: Vec<&str> = rules.split("- alert: ").skip(1).collect();
+    let said = promtool(["check", "rules", "alerts.yml"]);
+    assert!(said.contains(&format!("{} rules found", alerts.len())), "{said}");
+    promtool(["test", "rules", "alerts_test.yml"]);
+
+    let known = reference();
+    all_there(&known, "alerts.yml", &rules);
+    for alert in alerts {
+        let name = alert.lines().next().unwrap_or("");
+        all_there(&known, name, alert);
+        for part in ["expr: ", "\n        for: ", "severity: ", "summary: ", "First: "] {
+            assert!(alert.contains(part), "{name} has no {part:?}");
+        }
+    }
+}
+
+#[test]
+fn the_dashboard_of_grafana_names_what_is_there() {
+    let text = std::fs::read_to_string(in_the_repository("deploy/grafana/hedgerow.json"));
+    let dashboard: Value = serde_json::from_str(&text.expect("a file")).expect("JSON");
+    let known = reference();
+    let (mut ids, mut places, mut rules) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    for panel in dashboard["panels"].as_array().expect("panels") {
+        let title = panel["title"].as_str().expect("a title");
+        assert!(ids.insert(panel["id"].as_u64()), "{title}: the id of another panel");
+        let at = |side: &str| panel["gridPos"][side].as_u64().expect("a place");
+        for (x, y) in (0..at("w")).flat_map(|x| (0..at("h")).map(move |y| (x, y))) {
+            assert!(places.insert((at("x") + x, at("y") + y)), "{title}: over another panel");
+        }
+        assert!(at("x") + at("w") <= 24, "{title}");
+        if panel["type"] == "row" {
+            continue;
+        }
+        let about = panel["description"].as_str().unwrap_or("");
+        assert!(about.len() > 20, "{title} says nothing of itself");
+        let targets = panel["targets"].as_array().expect("targets");
+        assert!(!targets.is_empty(), "{title}");
+        for target in targets {
+            let expr = target["expr"].as_str().expect("an expression");
+            let shown = target["legendFormat"].as_str().expect("a legend");
+            let legend = shown.replace("{{", "$labels.").replace("}}", " ");
+            all_there(&known, title, &format!("{expr} {legend}"));
+            let expr = expr.replace("$__rate_interval", "1m");
+            rules.push(json!({"record": format!("panel:{}", rules.len()), "expr": expr}));
+        }
+    }
+    for variable in dashboard["templating"]["list"].as_array().expect("variables") {
+        all_there(&known, "a variable", variable["definition"].as_str().unwrap_or(""));
+    }
+    // The expressions as rules, which is how promtool reads them. JSON is YAML.
+    let scratch = Scratch::new();
+    let file = json!({"groups": [{"name": "panels", "rules": rules}]});
+    let file = scratch.file("panels.yml", file.to_string());
+    accepted(&promtool(&["check", "rules", file.to_str().expect("a path")], ""));
 }
 
 #[test]
