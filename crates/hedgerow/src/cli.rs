@@ -81,6 +81,8 @@ pub struct PlanHedge {
     pub file: PathBuf,
     /// CSV column or JSON member to take; `None`: one whose name means a duration.
     pub column: Option<String>,
+    /// Calls to this upstream alone, of an event log or a ledger.
+    pub upstream: Option<String>,
     /// Unit of the numbers in the file and of bare numbers in `at`.
     pub unit: Unit,
     /// Thresholds to work out; empty: the program chooses.

@@ -21,6 +21,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::progress::Progress;
 use program::Program;
 use requirement::{Requirement, Row, Subject};
 
@@ -33,7 +34,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub async fn run(command: Vec<String>) -> ExitCode {
     // A reader of the table who has gone is no reason to stop: there is the exit code.
     let print = |text: &str| drop(std::io::stdout().write_all(text.as_bytes()));
-    let each = move |row: &Row| print(&report::row(row));
+    let mut progress = Progress::at_once();
+    let each = move |step: Step<'_>| match step {
+        Step::Begins(requirement, share) => progress.show(requirement.sentence, share),
+        Step::Is(row) => {
+            progress.clear();
+            print(&report::row(row));
+        }
+    };
     // The suite waits as a client waits, by blocking: it has nothing else to do meanwhile.
     match tokio::task::spawn_blocking(move || suite(&command, PATIENCE, each)).await {
         Ok(Ok(rows)) => {
@@ -48,19 +56,29 @@ pub async fn run(command: Vec<String>) -> ExitCode {
     }
 }
 
+/// How far the suite is.
+enum Step<'s> {
+    /// This one is looked at now; so much is done, 0 to 1.
+    Begins(&'s Requirement, f64),
+    /// And this is what was seen.
+    Is(&'s Row),
+}
+
 /// Every requirement with its verdict, or why there is nothing to hold to them.
 fn suite(
     command: &[String],
     patience: Duration,
-    mut each: impl FnMut(&Row),
+    mut each: impl FnMut(Step<'_>),
 ) -> Result<Vec<Row>, String> {
     let mut subject = Subject::start(Program::new(command)?, patience)?;
-    let judge = |requirement| {
+    let all = requirements().count();
+    let judge = |(at, requirement)| {
+        each(Step::Begins(requirement, at as f64 / all as f64));
         let row = subject.check(requirement);
-        each(&row);
+        each(Step::Is(&row));
         row
     };
-    Ok(requirements().map(judge).collect())
+    Ok(requirements().enumerate().map(judge).collect())
 }
 
 /// All of them, in the order of the table. Those that end the worker come last.

@@ -3,13 +3,13 @@
 mod yours;
 
 use std::fs;
-use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
 use hedgerow_lab::drill::{self, Changes, Request, Yours};
 
 use crate::cli::{ConfigArguments, Drill, Outcome};
 use crate::config::Config;
+use crate::progress::Progress;
 
 /// The drills there are.
 #[must_use]
@@ -47,7 +47,7 @@ fn answer(arguments: &Drill) -> Result<Outcome, (u8, String)> {
     };
     let mut progress = Progress::new();
     let report = drill::run(&request, &mut |what, share| progress.show(what, share));
-    progress.clear();
+    drop(progress);
     let report = report.map_err(|error| (2, error.to_string()))?;
     if let Some(path) = &arguments.csv {
         write(path, &report.csv())?;
@@ -68,29 +68,4 @@ fn settings(file: &Path, arguments: &Drill) -> Result<Yours, (u8, String)> {
 
 fn write(path: &Path, text: &str) -> Result<(), (u8, String)> {
     fs::write(path, text).map_err(|error| (1, format!("cannot write {}: {error}", path.display())))
-}
-
-/// One line on a terminal that says how far it is; nothing anywhere else.
-struct Progress {
-    terminal: bool,
-    shown: bool,
-}
-
-impl Progress {
-    fn new() -> Progress {
-        Progress { terminal: std::io::stderr().is_terminal(), shown: false }
-    }
-
-    fn show(&mut self, what: &str, share: f64) {
-        if self.terminal {
-            self.shown = true;
-            let _ = write!(std::io::stderr(), "\r\x1b[K{what} {:.0} %", share * 100.0);
-        }
-    }
-
-    fn clear(&mut self) {
-        if self.shown {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-        }
-    }
 }

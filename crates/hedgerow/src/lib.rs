@@ -15,5 +15,6 @@ pub mod demo;
 pub mod drill;
 pub mod narrator;
 pub mod plan_hedge;
+mod progress;
 pub mod serve;
 pub mod wiring;

@@ -5,6 +5,7 @@ use std::fs;
 use hedgerow_lab::planner::{Question, plan, read, svg};
 
 use crate::cli::{Outcome, PlanHedge, Unit};
+use crate::progress::Progress;
 
 /// Reads the file, prints the plan and draws the curve.
 #[must_use]
@@ -26,7 +27,13 @@ fn answer(arguments: &PlanHedge) -> Result<Outcome, (u8, String)> {
         Unit::Seconds => read::Unit::Seconds,
         Unit::Milliseconds => read::Unit::Milliseconds,
     };
-    let input = read::read(&text, unit, arguments.column.as_deref())
+    let wanted = read::Wanted {
+        unit,
+        column: arguments.column.as_deref(),
+        upstream: arguments.upstream.as_deref(),
+    };
+    let mut progress = Progress::new();
+    let input = read::read(&text, wanted, &mut |share| progress.show("reading", share))
         .map_err(|error| (2, format!("{file}: {error}")))?;
     let nanos = |at: &std::time::Duration| u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
     let question = Question {
@@ -36,6 +43,7 @@ fn answer(arguments: &PlanHedge) -> Result<Outcome, (u8, String)> {
         fan_out: arguments.fan_out,
         cost: arguments.cost,
     };
+    progress.show("working it out", 1.0);
     let plan = plan(&input, &question)
         .ok_or_else(|| (2, format!("{file}: line 1: the file holds no duration")))?;
     if let Some(path) = &arguments.svg
@@ -44,6 +52,7 @@ fn answer(arguments: &PlanHedge) -> Result<Outcome, (u8, String)> {
         fs::write(path, picture)
             .map_err(|error| (1, format!("cannot write {}: {error}", path.display())))?;
     }
+    drop(progress);
     let output = match (arguments.json, arguments.apply) {
         (true, _) => plan.json(),
         (false, true) => plan.apply(),

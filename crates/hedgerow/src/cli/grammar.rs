@@ -137,6 +137,10 @@ fn plan() -> Clap {
             flag("column", "CSV column or JSON member that holds the durations").value_name("NAME"),
         )
         .arg(
+            flag("upstream", "Calls to this upstream alone, of an event log or a ledger")
+                .value_name("NAME"),
+        )
+        .arg(
             flag("unit", "Unit of bare numbers: s or ms")
                 .default_value("s")
                 .value_parser(values::unit),
@@ -271,6 +275,7 @@ fn plan_hedge(of: &ArgMatches) -> PlanHedge {
     PlanHedge {
         file: get(of, "file").unwrap_or_default(),
         column: get(of, "column"),
+        upstream: get(of, "upstream"),
         unit,
         at: all(of, "at").into_iter().map(time).collect(),
         target: get(of, "target").unwrap_or(0.99),

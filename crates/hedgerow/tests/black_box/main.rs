@@ -45,6 +45,8 @@ mod signals;
 mod streams;
 // Workers replaced by plan, or started by somebody else; outputs that nobody reads.
 mod supervision;
+// What a person at a terminal sees of commands that take long.
+mod terminal;
 // What a silent worker costs, and whom.
 mod timeouts;
 // TLS and HTTP/2 with the client of everybody.

@@ -19,6 +19,8 @@ mod ledger;
 mod models;
 // One PHP worker and twenty clients that wait.
 mod parking;
+// The planner on what the gateway writes down.
+mod planner;
 // The plans that PHP applications build, on real php-cli.
 mod php_plans;
 // Plans that go wrong, and fixtures.

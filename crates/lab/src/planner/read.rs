@@ -114,6 +114,17 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
+/// The same, and how far they are is told at times.
+fn told<'t>(text: &'t str, progress: &mut Progress<'_>) -> impl Iterator<Item = (usize, &'t str)> {
+    let start = text.as_ptr() as usize;
+    lines(text).inspect(move |(number, line)| {
+        if number.is_multiple_of(EVERY) {
+            let read = line.as_ptr() as usize - start;
+            progress(read as f64 / text.len().max(1) as f64);
+        }
+    })
+}
+
 /// Names that mean a duration, the surest first.
 const NAMES: [&str; 16] = [
     "duration",
@@ -153,28 +164,54 @@ fn unit_of(name: &str, otherwise: Unit) -> Unit {
     }
 }
 
-/// Reads the durations in `text`. `column` names the CSV column or JSON member to take.
+/// What to take from a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wanted<'w> {
+    /// Unit of numbers that do not say theirs.
+    pub unit: Unit,
+    /// The CSV column or JSON member to take; `None`: one whose name means a duration.
+    pub column: Option<&'w str>,
+    /// Calls to this upstream alone, of an event log or a ledger; `None`: to all.
+    pub upstream: Option<&'w str>,
+}
+
+/// Called with the share of the file that is read, 0 to 1.
+pub type Progress<'a> = dyn FnMut(f64) + 'a;
+
+/// Lines between two words about the progress.
+const EVERY: usize = 10_000;
+
+/// Reads the durations in `text`.
 ///
 /// # Errors
 /// The first line that is not what the file seems to hold, or line 1 of a file without durations.
-pub fn read(text: &str, unit: Unit, column: Option<&str>) -> Result<Input, ReadError> {
+pub fn read(
+    text: &str,
+    wanted: Wanted<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<Input, ReadError> {
+    let Wanted { unit, column, upstream } = wanted;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Some((number, first)) = lines(text).next() else {
         return Err(ReadError { line: 1, what: "the file holds no duration".to_owned() });
     };
     let input = if first.starts_with(['{', '[']) && json::begins(first) {
-        json::read(text, unit, column)
+        json::read(text, wanted, progress)
+    } else if upstream.is_some() {
+        let what = "--upstream is for Hedgerow's event log and its ledger; this is neither";
+        return Err(ReadError { line: number, what: what.to_owned() });
     } else if nginx::looks_like(first) {
-        nginx::read(text)
+        nginx::read(told(text, progress))
     } else if csv::looks_like(first, column) {
-        csv::read(text, unit, column)
+        csv::read(first, told(text, progress), unit, column)
     } else {
-        plain::read(text, unit)
+        plain::read(told(text, progress), unit)
     }?;
     if input.samples.is_empty() {
-        let what = match input.failed {
-            0 => "the file holds no duration".to_owned(),
-            failed => format!("none of the {failed} calls in the file succeeded"),
+        let what = match (input.failed, upstream) {
+            (0, None) => "the file holds no duration".to_owned(),
+            (0, Some(name)) => format!("the file holds no call to an upstream {}", shown(name)),
+            (failed, _) => format!("none of the {failed} calls in the file succeeded"),
         };
         return Err(ReadError { line: number, what });
     }

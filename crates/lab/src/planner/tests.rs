@@ -1,4 +1,3 @@
-use super::read::{Unit, read};
 use super::*;
 use crate::snapshot::same;
 use proptest::prelude::*;
@@ -16,8 +15,12 @@ fn at(seconds: u64) -> Vec<u64> {
     vec![seconds * 1_000_000_000]
 }
 
+fn durations(text: &str) -> Result<Input, read::ReadError> {
+    read::read(text, read::Wanted::default(), &mut |_| ())
+}
+
 fn plan_of(text: &str, question: &Question) -> Plan {
-    plan(&read(text, Unit::Seconds, None).expect("readable"), question).expect("samples")
+    plan(&durations(text).expect("readable"), question).expect("samples")
 }
 
 #[test]
@@ -127,7 +130,7 @@ fn the_report() {
     let asked = Question { fan_out: Some(5), cost: Some(0.04), ..question() };
     let plan = plan_of(&itinerary(), &asked);
     same("planner/tests/itinerary.txt", &(plan.text() + "\n" + &plan.apply()));
-    assert!(svg(&read(&itinerary(), Unit::Seconds, None).expect("readable"), &asked).is_some());
+    assert!(svg(&durations(&itinerary()).expect("readable"), &asked).is_some());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A column of a table: separated by commas, semicolons or tabs, fields perhaps in quotes.
 
-use super::{Input, NAMES, ReadError, Unit, lines, sample, shown, unit_of};
+use super::{Input, NAMES, ReadError, Unit, sample, shown, unit_of};
 
 const SEPARATORS: [char; 3] = ['\t', ';', ','];
 
@@ -35,11 +35,15 @@ fn fields(line: &str, separator: char) -> Vec<String> {
     fields
 }
 
-pub(super) fn read(text: &str, unit: Unit, column: Option<&str>) -> Result<Input, ReadError> {
-    let mut lines = lines(text).peekable();
-    let Some(&(line, first)) = lines.peek() else {
-        return Ok(Input { samples: Vec::new(), failed: 0, source: String::new() });
-    };
+/// Reads these lines, of which `first` is the first.
+pub(super) fn read<'t>(
+    first: &str,
+    lines: impl Iterator<Item = (usize, &'t str)>,
+    unit: Unit,
+    column: Option<&str>,
+) -> Result<Input, ReadError> {
+    let mut lines = lines.peekable();
+    let line = lines.peek().map_or(1, |(line, _)| *line);
     let separator = separator(first);
     let head: Vec<String> =
         fields(first, separator).iter().map(|name| name.trim().to_owned()).collect();

@@ -1,10 +1,12 @@
 //! NDJSON, Hedgerow's event log, and its ledger (`GET /admin/usage`).
 //!
-//! Of an event log, the `http.request` events count, unless `--column` asks for another member. Of
-//! the ledger, the attempts count: each is a call of its own, from its start to its end. An attempt
-//! that was cancelled lasted at least that long (it is censored); one that failed is a failure.
+//! Of an event log, the `upstream.call` events count, which are lines of the ledger; where there are
+//! none, the `http.request` events. `--upstream` takes one upstream's calls, `--column` a member of
+//! whatever events have it. Of the ledger, the attempts count: each is a call of its own, from its
+//! start to its end. An attempt that was cancelled lasted at least that long (it is censored); one
+//! that failed is a failure.
 
-use super::{Input, NAMES, ReadError, Unit, lines, sample, shown, unit_of};
+use super::{Input, NAMES, Progress, ReadError, Unit, Wanted, sample, shown, told, unit_of};
 use crate::planner::trace::Sample;
 use serde_json::{Map, Value};
 
@@ -22,45 +24,84 @@ const CUT_OFF: [&str; 5] = ["cancelled", "superseded", "lost", "abandoned", "cli
 /// Outcomes of attempts that answered.
 const ANSWERED: [&str; 4] = ["ok", "won", "success", "late"];
 
-pub(super) fn read(text: &str, unit: Unit, column: Option<&str>) -> Result<Input, ReadError> {
-    if let Ok(Value::Object(document)) = serde_json::from_str::<Value>(text)
+pub(super) fn read(
+    text: &str,
+    wanted: Wanted<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<Input, ReadError> {
+    let Wanted { unit, column, upstream } = wanted;
+    let whole = text.trim_start();
+    // A log of many lines is no document: its first line is.
+    if whole.lines().next().is_none_or(|first| serde_json::from_str::<Value>(first).is_err())
+        && let Ok(Value::Object(document)) = serde_json::from_str::<Value>(whole)
         && let Some(Value::Array(keys)) = document.get("recent")
     {
-        return ledger(keys.iter().filter_map(Value::as_object), 1);
+        return usage(keys, upstream);
     }
-    let mut input = Input { samples: Vec::new(), failed: 0, source: String::new() };
-    for (line, row) in lines(text) {
+    let mut calls = Input { samples: Vec::new(), failed: 0, source: String::new() };
+    let mut requests = calls.clone();
+    for (line, row) in told(text, progress) {
         let error = |what: String| ReadError { line, what };
         let value: Value =
             serde_json::from_str(row).map_err(|e| error(format!("this is no JSON: {e}")))?;
         let Value::Object(object) = value else {
             return Err(error("expected an object in this line".to_owned()));
         };
-        if object.get("attempts").is_some_and(Value::is_array) && column.is_none() {
-            let found = ledger(std::iter::once(&object), line)?;
-            input.samples.extend(found.samples);
-            input.failed += found.failed;
-            input.source = found.source;
+        if let Some(Value::Array(keys)) = object.get("recent") {
+            return usage(keys, upstream);
+        }
+        if upstream.is_some() && !is_of(&object, upstream) {
             continue;
         }
         // The event log says what each line is about.
         let kind = object.get("type").and_then(Value::as_str);
+        if object.get("attempts").is_some_and(Value::is_array) && column.is_none() {
+            attempts(&object, &mut calls).map_err(error)?;
+            if calls.source.is_empty() {
+                let source = kind.map_or("ledger", |_| "event log, upstream.call");
+                calls.source = format!("{source}, attempts{}", named(upstream));
+            }
+            continue;
+        }
         if kind.is_some_and(|kind| kind != "http.request") && column.is_none() {
             continue;
         }
-        let (name, value) = member(&object, column).map_err(error)?;
+        let (name, value) = match member(&object, column) {
+            Err(_) if kind.is_some() && column.is_some() => continue,
+            found => found.map_err(error)?,
+        };
         let sample = number(name, value, unit).map_err(error)?;
         if failed(&object) {
-            input.failed += 1;
+            requests.failed += 1;
             continue;
         }
-        if input.source.is_empty() {
+        if requests.source.is_empty() {
             let kind = kind.map_or("NDJSON", |_| "event log, http.request");
-            input.source = format!("{kind}, member {name}");
+            requests.source = format!("{kind}, member {name}");
         }
-        input.samples.push(sample);
+        requests.samples.push(sample);
+    }
+    let called = calls.failed > 0 || !calls.samples.is_empty();
+    Ok(if called { calls } else { requests })
+}
+
+/// What `GET /admin/usage` says of its newest keys.
+fn usage(keys: &[Value], upstream: Option<&str>) -> Result<Input, ReadError> {
+    let source = format!("ledger, attempts{}", named(upstream));
+    let mut input = Input { samples: Vec::new(), failed: 0, source };
+    for key in keys.iter().filter_map(Value::as_object).filter(|key| is_of(key, upstream)) {
+        attempts(key, &mut input).map_err(|what| ReadError { line: 1, what })?;
     }
     Ok(input)
+}
+
+/// Whether a line or a key is about that upstream; any is, where none was named.
+fn is_of(object: &Object, upstream: Option<&str>) -> bool {
+    upstream.is_none_or(|name| object.get("upstream").and_then(Value::as_str) == Some(name))
+}
+
+fn named(upstream: Option<&str>) -> String {
+    upstream.map_or_else(String::new, |name| format!(" of upstream {name}"))
 }
 
 fn member<'a>(object: &'a Object, column: Option<&'a str>) -> Result<(&'a str, &'a Value), String> {
@@ -98,23 +139,21 @@ fn failed(object: &Object) -> bool {
     status.is_some_and(|status| status >= 499) || class.is_some_and(|class| !class.is_empty())
 }
 
-fn ledger<'a>(keys: impl Iterator<Item = &'a Object>, line: usize) -> Result<Input, ReadError> {
-    let mut input = Input { samples: Vec::new(), failed: 0, source: "ledger, attempts".to_owned() };
-    let attempts = keys.filter_map(|key| key.get("attempts")?.as_array()).flatten();
-    for attempt in attempts {
+/// The attempts of one key.
+fn attempts(key: &Object, to: &mut Input) -> Result<(), String> {
+    for attempt in key.get("attempts").and_then(Value::as_array).into_iter().flatten() {
         let time = |name: &str| attempt.get(name).and_then(Value::as_f64);
         let (Some(start), Some(end)) = (time("start_ms"), time("end_ms")) else { continue };
-        let nanos = Unit::Milliseconds
-            .nanos(end - start)
-            .map_err(|what| ReadError { line, what: format!("an attempt: {what}") })?;
+        let nanos = Unit::Milliseconds.nanos(end - start);
+        let nanos = nanos.map_err(|what| format!("an attempt: {what}"))?;
         let outcome = attempt.get("outcome").and_then(Value::as_str).unwrap_or_default();
         if CUT_OFF.contains(&outcome) {
-            input.samples.push(Sample { nanos, censored: true });
+            to.samples.push(Sample { nanos, censored: true });
         } else if ANSWERED.contains(&outcome) {
-            input.samples.push(Sample { nanos, censored: false });
+            to.samples.push(Sample { nanos, censored: false });
         } else {
-            input.failed += 1;
+            to.failed += 1;
         }
     }
-    Ok(input)
+    Ok(())
 }

@@ -16,10 +16,10 @@ pub(super) fn looks_like(first: &str) -> bool {
     time.matches(':').count() >= 3 && rest.contains('"')
 }
 
-pub(super) fn read(text: &str) -> Result<Input, ReadError> {
+pub(super) fn read<'t>(lines: impl Iterator<Item = (usize, &'t str)>) -> Result<Input, ReadError> {
     let mut samples = Vec::new();
     let mut failed = 0;
-    for (line, row) in super::lines(text) {
+    for (line, row) in lines {
         let error = |what: String| ReadError { line, what };
         let word = time(row).ok_or_else(|| {
             error("no $request_time in this line; it looks like 0.123 or rt=0.123".to_owned())

@@ -1,0 +1,42 @@
+//! The planner reads what the gateway writes down about its own calls.
+
+use crate::models::{Models, through};
+use crate::server::{HEDGEROW, Server};
+use hedgerow_testkit::until::until;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+fn plan(file: &Path, upstream: &str) -> Value {
+    let mut command = Command::new(HEDGEROW);
+    command.args(["plan", "hedge", "--json", "--upstream", upstream]).arg(file);
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Twenty calls of which four are rescued by a twin: 24 attempts, the four that lost were cut off.
+#[test]
+fn the_ledger_of_a_gateway_is_read_as_it_is() {
+    let models = Models::start();
+    let other = "[upstream.other]\nurl = \"http://127.0.0.1:9\"";
+    let server = Server::start(&format!("{}\n{other}", models.config("hedge.after_ms = 150")));
+    for n in 0..20 {
+        let first = if n % 5 == 4 { "wait" } else { "wait:10" };
+        let answer = through(&server, &format!("/models/script?1={first}&2=wait:10"));
+        assert_eq!(answer.status(), 200);
+    }
+    through(&server, "/other/x");
+    let keys = |usage: &Value| usage["recent"].as_array().map_or(0, Vec::len);
+    let usage = until("every call is in the ledger", || {
+        Some(server.admin("/admin/usage")).filter(|usage| keys(usage) == 21)
+    });
+    let file = server.scratch.file("usage.json", usage.to_string());
+    let plan = plan(&file, "models");
+    assert_eq!(plan["samples"], 24, "{plan}");
+    assert_eq!(plan["source"], "ledger, attempts of upstream models");
+    let warnings = plan["warnings"].to_string();
+    assert!(warnings.contains("4 of 24 durations were cut off"), "{warnings}");
+    let median = plan["baseline"]["p50"].as_f64().expect("a number");
+    assert!((0.010..0.150).contains(&median), "{plan}");
+}
