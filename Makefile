@@ -4,7 +4,7 @@ CARGO ?= cargo
 DEMO_PORT ?= 8080
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run build test check fmt lint deny docs bench drill drill-real soak fuzz loom dashboard-test dashboard-short screenshots tools clean
+.PHONY: help demo run build test check fmt lint deny docs bench drill drill-real planner-real soak fuzz loom dashboard-test dashboard-short screenshots tools clean
 
 help: ## list this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,10 @@ soak: ## a million random operations on the cache port, a hundred thousand hedge
 drill-real: ## a stopped redis-server under traffic: direct, nutcracker, Envoy, Hedgerow (8 min; HEDGEROW_BIN= takes another build)
 	$(if $(HEDGEROW_BIN),,$(CARGO) build --locked --release -p hedgerow)
 	bench/run incident --seed $${SEED:-1} --svg $${SVG:-target/incident-real.svg}
+
+planner-real: ## what plan hedge foretells, and what the egress port then does (2 min; HEDGEROW_BIN= takes another build)
+	$(if $(HEDGEROW_BIN),,$(CARGO) build --locked --release -p hedgerow)
+	bench/run planner --seed $${SEED:-1}
 
 loom: ## race the lock-free policies through every interleaving
 	RUSTFLAGS="--cfg hedgerow_loom" $(CARGO) test --locked --release -p hedgerow-policy --target-dir target/loom loom

@@ -106,7 +106,8 @@ async def call(port, request, found, idle, start, patience):
 
 
 async def _drive(port, path, arrivals, patience, headers):
-    request = f"GET {path} HTTP/1.1\r\nhost: bench\r\n{headers}\r\n".encode()
+    paths = [path] * len(arrivals) if isinstance(path, str) else path
+    requests = [f"GET {path} HTTP/1.1\r\nhost: bench\r\n{headers}\r\n".encode() for path in paths]
     idle, under_way = [], []
     loop = asyncio.get_running_loop()
     # Connections are made beforehand: making them is not what is measured.
@@ -115,7 +116,7 @@ async def _drive(port, path, arrivals, patience, headers):
         idle.append(connection)
     calls = [Call(at) for at in arrivals]
     start = time.perf_counter() + 0.1
-    for found in calls:
+    for found, request in zip(calls, requests):
         wait = start + found.at - time.perf_counter()
         if wait > 0:
             await asyncio.sleep(wait)
@@ -127,7 +128,7 @@ async def _drive(port, path, arrivals, patience, headers):
 
 
 def run(port, path, arrivals, patience=20.0, headers=""):
-    """Makes the calls and gives them back, each with what became of it."""
+    """Makes the calls, to one path or each to its own, and gives them back, each with what became of it."""
     gc.collect()
     gc.disable()
     try:
