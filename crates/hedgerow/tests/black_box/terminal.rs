@@ -26,29 +26,37 @@ fn piped(words: &str) -> Output {
 const ERASE: &str = "\r\u{1b}[K";
 const COLOUR: &str = "\u{1b}[36m";
 
-/// The line is seen, in colour where that is wanted, and gone when the report comes, which is the one
-/// that goes into a pipe. In a pipe nothing else is written. Machines differ, so `words` gives longer
-/// and longer work, until some takes longer than a person waits unasked.
-fn shows_its_progress(what: &str, words: impl Fn(u32) -> String) {
+/// What to type for work of that length; each next one is twice as long.
+type Words<'w> = &'w dyn Fn(u32) -> String;
+
+/// The first of longer and longer works that takes longer than a person waits unasked, and what it
+/// shows: machines differ, and so do two runs on one.
+fn seen(what: &str, words: Words<'_>, variables: &[(&str, &str)]) -> (String, String) {
     let seen = (0..5).map(words).find_map(|words| {
-        let shown = on_a_terminal(&words, &[]);
+        let shown = on_a_terminal(&words, variables);
         shown.contains(&format!(" % {what}")).then_some((words, shown))
     });
-    let (words, shown) = seen.expect("the longest of them takes longer than that");
+    seen.expect("the longest of them takes longer than that")
+}
+
+/// The line is seen, in colour where that is wanted, and gone when the report comes, which is the one
+/// that goes into a pipe. In a pipe nothing else is written.
+fn shows_its_progress(what: &str, words: Words<'_>) {
+    let (words_of_it, shown) = seen(what, words, &[]);
     assert!(shown.contains(&format!("{ERASE}[{COLOUR}")), "{shown:?}");
     let (_, report) = shown.rsplit_once(ERASE).expect("the line is erased");
-    let alone = piped(&words);
+    let alone = piped(&words_of_it);
     assert_eq!(report.trim_end(), String::from_utf8_lossy(&alone.stdout).trim_end());
     assert_eq!(String::from_utf8_lossy(&alone.stderr), "");
-    let plain = on_a_terminal(&words, &[("NO_COLOR", "1")]);
-    assert!(plain.contains(&format!(" % {what}")) && !plain.contains(COLOUR), "{plain:?}");
-    let dumb = on_a_terminal(&words, &[("TERM", "dumb")]);
+    let (_, plain) = seen(what, words, &[("NO_COLOR", "1")]);
+    assert!(!plain.contains(COLOUR), "{plain:?}");
+    let dumb = on_a_terminal(&words_of_it, &[("TERM", "dumb")]);
     assert!(!dumb.contains('\u{1b}'), "{dumb:?}");
 }
 
 #[test]
 fn a_drill_says_how_far_it_is() {
-    shows_its_progress("none", |length| {
+    shows_its_progress("none", &|length| {
         let seconds = 500 * 2_u32.pow(length);
         format!("drill cache-stall --policy none --duration {seconds}s")
     });
@@ -57,7 +65,7 @@ fn a_drill_says_how_far_it_is() {
 #[test]
 fn plan_hedge_says_how_much_of_a_large_file_it_has_read() {
     let scratch = Scratch::new();
-    shows_its_progress("reading", |length| {
+    shows_its_progress("reading", &|length| {
         let row = "{\"type\":\"http.request\",\"status\":200,\"duration_ms\":60.5}\n";
         let rows = row.repeat(100_000 * 2_usize.pow(length));
         let path = scratch.file("log.ndjson", rows);
