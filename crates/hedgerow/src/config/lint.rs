@@ -195,6 +195,10 @@ impl Linter<'_> {
 
     fn routes(&mut self) {
         let server = &self.config.server;
+        if let (false, Some(first)) = (self.config.worker.is_set(), self.document.route.0.first()) {
+            let advice = "server.listen opens with a pool of workers: set worker.command";
+            self.warn(&first.place, "routes do nothing without workers", advice);
+        }
         for (at, (route, sub)) in self.config.routes.iter().zip(&self.document.route.0).enumerate()
         {
             let read = route.read_timeout.unwrap_or(self.config.worker.read_timeout);
