@@ -45,11 +45,11 @@ pub struct GuardSettings {
 }
 
 impl Default for GuardSettings {
-    /// The contract's defaults.
+    /// The contract's defaults; a stall is seen before those who wait give up and wait once more.
     fn default() -> GuardSettings {
         GuardSettings {
             breaker: BreakerSettings {
-                stall: Duration::from_millis(250),
+                stall: Duration::from_millis(80),
                 ..BreakerSettings::default()
             },
             canary: Some(CanaryConfig::default()),

@@ -297,11 +297,15 @@ fn enough_good_canaries_end_the_episode() {
     assert_eq!(causes, [breaker::Cause::Rate, breaker::Cause::EarlyEnd]);
     // In a row: a bad one begins anew.
     let guard = open_at(ms(0), touchy());
+    let mut at = Vec::new();
     let ends = [true, true, false, true, true, true].map(|good| {
         let now = guard.next_wake().unwrap();
+        at.push(now.as_millis());
         canary(&guard, now, good)
     });
     assert_eq!(ends, [false, false, false, false, false, true]);
+    // A good one is confirmed after a quarter of the interval, a bad one doubles it.
+    assert_eq!(at, [100, 125, 150, 350, 375, 400]);
 }
 
 #[test]
@@ -333,13 +337,13 @@ fn silence_over_all_connections_is_a_stall() {
     let guard = guard(GuardSettings::default());
     guard.on_sent(ms(0), 9);
     assert_eq!((guard.next_wake(), guard.stirred()), (None, false));
-    guard.on_sent(ms(100), 1);
-    assert_eq!((guard.next_wake(), guard.stirred()), (Some(ms(250)), true));
-    guard.on_heard(ms(200), 0);
-    guard.on_wake(ms(449));
+    guard.on_sent(ms(50), 1);
+    assert_eq!((guard.next_wake(), guard.stirred()), (Some(ms(80)), true));
+    guard.on_heard(ms(70), 0);
+    guard.on_wake(ms(149));
     assert_eq!(guard.state(), State::Closed, "half a reply is a sign, too");
-    guard.on_wake(ms(450));
-    assert_eq!((guard.state(), guard.snapshot(ms(450)).owed), (State::Open, 10));
+    guard.on_wake(ms(150));
+    assert_eq!((guard.state(), guard.snapshot(ms(150)).owed), (State::Open, 10));
     // The one who sends notices as well, when nobody woke.
     let other = self::guard(GuardSettings::default());
     other.on_sent(ms(0), 20);

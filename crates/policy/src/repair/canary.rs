@@ -1,16 +1,22 @@
 //! When a canary is sent, and how many have come back well.
 //!
-//! Invariant: one canary is in flight, never two, and no two start within an interval. A bad one
+//! Invariant: one canary is in flight, never two, and no two start within an interval, but for those
+//! that confirm a good one: they follow after a quarter of it, until there are enough. Every moment
+//! that a store which is back is not believed is paid by the party behind the cache. A bad one
 //! doubles the interval up to its maximum; a good one takes it back.
 
 use crate::breaker::ConfigError;
 use crate::moment::Moment;
 use std::time::Duration;
 
+/// A good canary is confirmed after this part of the interval.
+const CONFIRMS: u32 = 4;
+
 /// The bounds of the canary. The default is the contract's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CanaryConfig {
-    /// From the start of one to the start of the next, while they come back well.
+    /// From the start of one to the start of the next; a quarter of it behind a good one, until
+    /// there are enough of them.
     pub interval: Duration,
     /// The interval never backs up beyond this.
     pub max_interval: Duration,
@@ -150,7 +156,9 @@ impl Canary {
             self.good = 0;
             self.interval = self.interval.saturating_mul(2).min(config.max_interval);
         }
-        let next = self.last_start.unwrap_or(now) + self.interval;
+        let confirms = good && self.good < config.successes;
+        let pause = if confirms { self.interval / CONFIRMS } else { self.interval };
+        let next = self.last_start.unwrap_or(now) + pause;
         self.due = if self.hurried { next.min(self.soonest(now, config)) } else { next };
         self.hurried = false;
     }

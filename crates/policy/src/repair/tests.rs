@@ -147,10 +147,7 @@ impl World {
     fn canary(&mut self, good: bool) {
         let Some(permit) = self.repair.on_canary_due(self.now(), self.circuit) else { return };
         assert!(self.config.canary.is_some() && self.circuit.state == State::Open);
-        assert!(
-            self.canaries.last().is_none_or(|last| self.now >= last + 100),
-            "never two at once"
-        );
+        assert!(self.canaries.last().is_none_or(|last| self.now >= last + 25), "never two at once");
         self.canaries.push(self.now);
         self.repair.settle_canary(self.now(), self.circuit, permit, good);
         self.history.push(if good { Told::CanaryGood } else { Told::CanaryBad(self.now) });

@@ -198,8 +198,8 @@ options! {
     CacheBreaker {
         /// The keys of every breaker.
         breaker: Flat<Breaker>;
-        /// Silence that opens it at once while answers are owed; 0 is off.
-        stall_ms: Set<Millis> = 250;
+        /// Silence that opens it at once while answers are owed; absent: four fifths of `call_timeout_ms`, at most 250; 0 is off.
+        stall_ms: Option<Set<Millis>>;
         /// Answers owed at least, for that.
         stall_outstanding: Set<Several> = 10;
     }

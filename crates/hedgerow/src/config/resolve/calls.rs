@@ -148,6 +148,9 @@ impl Resolver<'_> {
             }
         });
         let (stall, journal) = (&from.breaker.inner, &from.journal.inner);
+        // Before those who wait give up: else they would wait once more, for their saves.
+        let before = (from.call_timeout_ms.value.0 * 4 / 5).min(Duration::from_millis(250));
+        let silence = stall.stall_ms.as_ref().map_or(before, |set| set.value.0);
         to::Cache {
             store,
             tls_ca: from_file::path_or_none(&from.tls_ca.value),
@@ -158,7 +161,7 @@ impl Resolver<'_> {
             key_prefix: from.key_prefix.value.clone(),
             breaker: to::CacheBreaker {
                 breaker: breaker(&stall.breaker.0),
-                stall: unless_zero(stall.stall_ms.value.0),
+                stall: unless_zero(silence),
                 stall_outstanding: stall.stall_outstanding.value.get(),
             },
             canary,

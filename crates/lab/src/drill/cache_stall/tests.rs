@@ -66,7 +66,7 @@ fn case_36_full_recovers_and_plain_never_does() {
         assert_eq!(back(&of[policy]), None, "{policy}");
         assert!(failed(policy) > 1_000_000, "{policy}");
     }
-    // The control made every stalled read wait; the guard only those of the first quarter second.
+    // The control made every stalled read wait; the guard only those of the first moment.
     assert!(count(&of["none+late"][5]) > 20 * count(&of["full"][5]));
 }
 
@@ -118,7 +118,7 @@ fn no_request_pays_while_the_circuit_is_open() {
     let report = report(&small(&["full"]));
     let timeouts: Vec<u64> = report.details.rows.iter().map(|row| count(&row[6])).collect();
     assert_eq!(timeouts[..100].iter().sum::<u64>(), 0);
-    assert_eq!(timeouts[101..].iter().sum::<u64>(), 0, "a quarter of a second, then none");
+    assert_eq!(timeouts[101..].iter().sum::<u64>(), 0, "a moment, then none");
 }
 
 /// FNV-1a, which does not change with the toolchain.
