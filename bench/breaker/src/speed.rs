@@ -5,7 +5,6 @@ use hedgerow_policy::Moment;
 use hedgerow_policy::breaker::{Admission, Breaker, Outcome};
 use layered::Service as _;
 use std::hint::black_box;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -25,11 +24,15 @@ fn done() -> Work {
     Box::pin(std::future::ready(Ok(())))
 }
 
+/// Polled again and again: a breaker with a lock of its own may have to wait for the other thread.
 fn poll<F: Future>(future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
-    match Pin::as_mut(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => unreachable!("the work is done already"),
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        std::hint::spin_loop();
     }
 }
 
@@ -81,10 +84,7 @@ pub fn run(calls: u64) {
     let tower = peers::tower();
     row("tower-resilience 0.14", calls / 10, |_| {
         let mut service = Arc::unwrap_or_clone(tower.clone());
-        let _ = Service::<Work>::poll_ready(
-            &mut service,
-            &mut Context::from_waker(Waker::noop()),
-        );
+        let _ = Service::<Work>::poll_ready(&mut service, &mut Context::from_waker(Waker::noop()));
         let _ = black_box(poll(service.call(done())));
     });
 }
