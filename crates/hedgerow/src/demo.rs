@@ -5,6 +5,7 @@
 
 use crate::config::{self, Sources, machine::ThisMachine};
 use crate::serve::{self, Addresses};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 /// Ports between clients and operators.
@@ -26,8 +27,16 @@ pub fn run(port: u16) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let command = shell_words::join([&*exe.to_string_lossy(), "stage", "worker"]);
-    // An upstream that stalls where it is asked to, in this process.
+    // A store that stalls when it is told to, and an upstream where it is asked to, in this process.
+    let store = match hedgerow_stage::store::Store::start("127.0.0.1:0", "127.0.0.1:0") {
+        Ok(store) => store,
+        Err(error) => {
+            eprintln!("hedgerow: the demo's store cannot start: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let (exe, control) = (exe.to_string_lossy().into_owned(), store.control().to_string());
+    let command = shell_words::join([exe.as_str(), "stage", "worker", "--note", control.as_str()]);
     let upstream = match hedgerow_stage::upstream::Upstream::start("127.0.0.1:0", "models") {
         Ok(upstream) => format!("http://{}", upstream.address()),
         Err(error) => {
@@ -48,21 +57,34 @@ pub fn run(port: u16) -> ExitCode {
         ("egress-listen", "127.0.0.1:0".to_owned()),
         ("upstream-models-url", upstream),
         ("upstream-models-hedge-after-ms", "300".to_owned()),
+        ("cache-store", format!("redis://{}", store.address())),
+        ("cache-resp-listen", "127.0.0.1:0".to_owned()),
+        // One person asks one thing at a time, and takes a while over it.
+        ("cache-breaker-stall-outstanding", "1".to_owned()),
+        ("cache-liveness-timeout-ms", "3600000".to_owned()),
+        ("cache-canary-successes", "30".to_owned()),
     ];
     let flags = flags.map(|(name, value)| (name.to_owned(), value)).to_vec();
     let sources = Sources { flags, ..Sources::default() };
     let reading = config::read(&sources, &ThisMachine);
     let same = || Err("the demo has no configuration to reload".to_owned());
-    serve::start(&reading.config, &same, |addresses| print!("{}", tour(addresses)))
+    serve::start(&reading.config, &same, |addresses| {
+        let tour = tour(addresses, store.control());
+        store.leave_note(&tour);
+        print!("{tour}");
+    })
 }
 
 /// The tour: what to type, and what is to be seen.
 #[must_use]
-pub fn tour(addresses: Addresses) -> String {
-    let Addresses { server, admin, egress, .. } = addresses;
+pub fn tour(addresses: Addresses, store: SocketAddr) -> String {
+    let Addresses { server, admin, egress, cache } = addresses;
     // The demo always has workers.
     let server = server.map_or_else(String::new, |server| server.to_string());
     let egress = egress.map_or_else(String::new, |egress| egress.to_string());
+    let cache = cache.map_or_else(String::new, |cache| cache.to_string());
+    let read =
+        format!("curl -sw '%{{time_total}} s\\n' gopher://{cache}/_GET%20greeting%0AQUIT%0A");
     format!(
         "\
 Two scripted workers serve http://{server}/ behind a queue of two places.
@@ -97,6 +119,31 @@ Open that page in a browser, or type:
                                                     200: a model's words, the worker free meanwhile
     curl -i 'http://{server}/batch?upstream=models&then=respond&paths=/a,/b,/silent%3Fattempt=1,/c,/d'
                                                     200: five calls side by side, one of them stalls
+
+  A cache that stalls. Any Redis client can use its port; these need nothing but curl, whose gopher://
+  sends a line as it stands
+    printf 'SET greeting hello\\nSET price 1\\nQUIT\\n' | curl -s telnet://{cache}
+                                                    `+OK` twice
+    {read}
+                                                    `hello`, and how long it took
+    curl -sX POST http://{store}/stall              `\"stalled\":true`: the store stands still
+    {read}
+                                                    `$-1` after 0.1 s: a miss; nobody waits longer
+    curl -s http://{admin}/admin/breakers           `\"state\":\"open\"` a moment later
+    {read}
+                                                    `$-1` at once: the read was shed
+    printf 'DEL price\\nQUIT\\n' | curl -s telnet://{cache}
+                                                    `:0`: the purge is kept in the journal
+    curl -s http://{admin}/admin/cache              `\"journal_depth\":1`
+    curl -sX POST http://{store}/wake; sleep 0.5; \
+      printf 'SET greeting again\\nQUIT\\n' | curl -s telnet://{cache}
+                                                    `+OK`: it is awake, and a write repairs the cache
+                                                    while reads are still shed
+    curl -s http://{admin}/admin/cache              `\"state\":\"closed\"` 3 s later, not 30: canaries end
+                                                    the episode; `\"landed\":1`
+    printf 'GET price\\nGET greeting\\nQUIT\\n' | curl -s telnet://{cache}
+                                                    `$-1`: the purge went ahead of the read; `again`
+    curl -s http://{admin}/admin/cache              `\"journal_depth\":0`
 
   What an operator sees: open http://{admin}/ in a browser beside all this, or type
     curl http://{admin}/admin/usage

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         }
         (Some("stage"), Some("worker")) => return hedgerow_stage::run_worker(words),
         (Some("stage"), Some("upstream")) => return hedgerow_stage::run_upstream(words),
+        (Some("stage"), Some("store")) => return hedgerow_stage::run_store(words),
         _ => {}
     }
     let command = match cli::parse(std::env::args_os()) {

@@ -17,6 +17,7 @@ pub const FLAGS: &str = "  --socket PATH           where to listen
   --no-capabilities       announce none
   --only-capability NAME  announce this one (may be repeated)
   --mode PATH             answer every request as if it were for this path and query
+  --note ADDRESS          the page at / shows what a scripted store's control port has to say
   --fork-child            start a child that sleeps, to see whether it is ended too
   --print N               write N lines to each of stdout and stderr while booting
   --rss MB                hold so much memory";
@@ -54,6 +55,8 @@ pub struct Args {
     pub capabilities: Capabilities,
     /// Answer every request as if it were for this path and query.
     pub mode: Option<String>,
+    /// Where there is a note for the page.
+    pub note: Option<String>,
     /// Start a child that sleeps.
     pub fork_child: bool,
     /// Lines to print while booting.
@@ -78,6 +81,7 @@ impl Args {
             boot_fail_file: None,
             capabilities: Capabilities::ALL,
             mode: None,
+            note: None,
             fork_child: false,
             print: 0,
             rss_mb: 0,
@@ -102,6 +106,7 @@ impl Args {
                     only = Some(only.unwrap_or(Capabilities::NONE).with(&value()?));
                 }
                 "--mode" => parsed.mode = Some(value()?),
+                "--note" => parsed.note = Some(value()?),
                 "--fork-child" => parsed.fork_child = true,
                 "--print" => parsed.print = number(&flag, &value()?)?,
                 "--rss" => parsed.rss_mb = number(&flag, &value()?)?,
@@ -116,6 +121,27 @@ impl Args {
         }
         Ok(parsed)
     }
+}
+
+/// The values of these flags, each with what it is without being given.
+pub(crate) fn flags<const N: usize>(
+    args: impl IntoIterator<Item = String>,
+    known: [(&str, &str); N],
+) -> Result<[String; N], String> {
+    let mut values = known.map(|(_, value)| value.to_owned());
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        let (flag, inline) = match arg.split_once('=') {
+            Some((flag, value)) => (flag, Some(value.to_owned())),
+            None => (arg.as_str(), None),
+        };
+        let Some(at) = known.iter().position(|(name, _)| *name == flag) else {
+            return Err(format!("unknown flag {flag}"));
+        };
+        values[at] =
+            inline.or_else(|| args.next()).ok_or_else(|| format!("{flag} needs a value"))?;
+    }
+    Ok(values)
 }
 
 fn number<T: std::str::FromStr>(flag: &str, value: &str) -> Result<T, String> {

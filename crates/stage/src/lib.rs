@@ -5,7 +5,8 @@
 //! in its path and query ([`routes`]), so that one program serves every scenario; how it boots is
 //! in its flags ([`args`]).
 //!
-//! The scripted upstream ([`upstream`]) is an HTTP service in the same manner.
+//! The scripted upstream ([`upstream`]) is an HTTP service in the same manner, and the scripted store
+//! ([`store`]) as much of a Redis server as stalls and wakes.
 //!
 //! Promise: they do nothing by chance. The same requests in the same order get the same answers.
 #![forbid(unsafe_code)]
@@ -17,8 +18,10 @@ mod connection;
 mod reply;
 pub mod routes;
 mod server;
+pub mod store;
 pub mod upstream;
 
+pub use store::run_store;
 pub use upstream::run_upstream;
 
 use std::io::Write as _;

@@ -80,7 +80,9 @@ fn accept(listener: &TcpListener, name: &Arc<str>) {
 ///
 /// Exit code 2 when it could not start.
 pub fn run_upstream(args: impl IntoIterator<Item = String>) -> ExitCode {
-    let started = parse(args).and_then(|(listen, name)| {
+    let known = [("--listen", "127.0.0.1:0"), ("--name", "upstream")];
+    let parsed = crate::args::flags(args, known).map_err(|reason| format!("{reason}\n{FLAGS}"));
+    let started = parsed.and_then(|[listen, name]| {
         Upstream::start(&*listen, &name).map_err(|error| format!("listening on {listen}: {error}"))
     });
     match started {
@@ -95,23 +97,4 @@ pub fn run_upstream(args: impl IntoIterator<Item = String>) -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-fn parse(args: impl IntoIterator<Item = String>) -> Result<(String, String), String> {
-    let (mut listen, mut name) = ("127.0.0.1:0".to_owned(), "upstream".to_owned());
-    let mut args = args.into_iter();
-    while let Some(arg) = args.next() {
-        let (flag, mut inline) = match arg.split_once('=') {
-            Some((flag, value)) => (flag.to_owned(), Some(value.to_owned())),
-            None => (arg, None),
-        };
-        let value = inline.take().or_else(|| args.next());
-        let value = || value.clone().ok_or_else(|| format!("{flag} needs a value"));
-        match flag.as_str() {
-            "--listen" => listen = value()?,
-            "--name" => name = value()?,
-            _ => return Err(format!("unknown flag {flag}\n{FLAGS}")),
-        }
-    }
-    Ok((listen, name))
 }

@@ -64,6 +64,18 @@ fn assert_kept(scene: &Scene, output: &str) {
         assert!(!output.is_empty(), "{scene:?}");
         return;
     }
+    if promise.contains('`') {
+        // Looked at again as a person would: some of it comes a moment later.
+        let pieces: Vec<&str> = promise.split('`').skip(1).step_by(2).collect();
+        let mut output = output.to_owned();
+        return until(&format!("{scene:?}"), || {
+            let kept = pieces.iter().all(|piece| output.contains(piece));
+            if !kept {
+                output = type_in(&scene.command);
+            }
+            kept.then_some(())
+        });
+    }
     if promise.contains("twice") {
         let mut seen: Vec<_> = output.lines().map(str::trim).collect();
         let mut promised: Vec<_> = promise
@@ -96,7 +108,7 @@ fn the_demo_keeps_what_its_tour_promises() {
     let stdout = Lines::of(demo.stdout.take().unwrap());
     let stderr = Lines::of(demo.stderr.take().unwrap());
     until("the tour", || stdout.text().contains("Ctrl-C").then_some(()));
-    let (_, admin) =
+    let (server, admin) =
         until("the addresses", || stderr.all().iter().find_map(|line| addresses(line)));
     let scenes = scenes(&stdout.text());
     assert!(scenes.len() >= 13, "{scenes:#?}");
@@ -111,6 +123,10 @@ fn the_demo_keeps_what_its_tour_promises() {
         until("both workers", ready);
         assert_kept(scene, &type_in(&scene.command));
     }
+    let seen = |piece: &str| scenes.iter().any(|scene| scene.promise.contains(piece));
+    assert!(seen("stalled") && seen("shed") && seen("journal_depth") && seen("landed"));
+    let page = type_in(&format!("curl -s http://{server}/"));
+    assert!(page.contains("kept in the journal") && page.contains("n=5&amp;ms=300"), "{page}");
     for class in [
         "timeout",
         "transport_error",

@@ -1,5 +1,5 @@
-//! `hedgerow-stage worker --socket PATH [flags]` and `hedgerow-stage upstream --listen ADDRESS`: the
-//! actors as programs.
+//! `hedgerow-stage worker --socket PATH [flags]`, `hedgerow-stage upstream --listen ADDRESS` and
+//! `hedgerow-stage store --listen ADDRESS`: the actors as programs.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -9,11 +9,15 @@ fn main() -> ExitCode {
     match args.next().as_deref() {
         Some("worker") => hedgerow_stage::run_worker(args),
         Some("upstream") => hedgerow_stage::run_upstream(args),
+        Some("store") => hedgerow_stage::run_store(args),
         _ => {
             eprintln!("usage: hedgerow-stage worker --socket PATH [flags]");
             eprintln!("{}", hedgerow_stage::args::FLAGS);
             eprintln!("       hedgerow-stage upstream [flags]");
             eprintln!("{}", hedgerow_stage::upstream::FLAGS);
+            eprintln!("       hedgerow-stage store [flags]");
+            eprintln!("{}", hedgerow_stage::store::FLAGS);
+            eprintln!("{}", hedgerow_stage::store::CONTROL);
             ExitCode::from(2)
         }
     }

@@ -29,10 +29,16 @@ pub(super) fn serve(call: &Call<'_>, reply: &mut Reply<'_>) -> io::Result<()> {
         .iter()
         .map(|(path, what)| format!("<li><a href=\"{path}\"><code>{path}</code></a> {what}</li>\n"))
         .collect();
+    let note = call.args.note.as_deref().and_then(crate::store::note);
+    let note = note.map_or_else(String::new, |note| format!("<pre>\n{}</pre>\n", escaped(&note)));
     let page = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>The stage</title>\n\
-         <h1>The stage</h1>\n<p>Answered by worker process {}.</p>\n<ul>\n{items}</ul>\n</html>\n",
+         <h1>The stage</h1>\n<p>Answered by worker process {}.</p>\n<ul>\n{items}</ul>\n{note}</html>\n",
         std::process::id()
     );
     reply.respond(200, &[("content-type", "text/html; charset=utf-8")], page.as_bytes())
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
 }
