@@ -4,7 +4,7 @@ CARGO ?= cargo
 DEMO_PORT ?= 8080
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run build test check fmt lint deny docs bench drill drill-real planner-real soak fuzz loom dashboard-test dashboard-short screenshots tools clean
+.PHONY: help demo run build test check fmt lint deny docs bench drill drill-real planner-real soak fuzz loom mutation dashboard-test dashboard-short screenshots tools clean
 
 help: ## list this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ planner-real: ## what plan hedge foretells, and what the egress port then does (
 
 loom: ## race the lock-free policies through every interleaving
 	RUSTFLAGS="--cfg hedgerow_loom" $(CARGO) test --locked --release -p hedgerow-policy --target-dir target/loom loom
+
+mutation: ## change the repair rule five ways and see the drill's figures notice each
+	$(CARGO) test --locked -p hedgerow-lab --test repair_rule -- --ignored --nocapture
 
 fuzz: ## a long run of seeded mutations through every decoder (HEDGEROW_MUTATIONS=n); cargo-fuzz targets are in fuzz/
 	HEDGEROW_MUTATIONS=$${HEDGEROW_MUTATIONS:-5000000} $(CARGO) test --locked --release -p hedgerow-wire --test mutations -- --nocapture

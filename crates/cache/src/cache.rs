@@ -47,8 +47,8 @@ pub struct Lease(pub(crate) Hold);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Hold {
-    /// What the store has under the key's lease.
-    Token(Bytes),
+    /// What the store has under the key's lease, and a number of this process as below.
+    Token(Bytes, u64),
     /// A number of the embedded store, or, where the store was not asked, of this process.
     Number(u64),
 }

@@ -290,7 +290,7 @@ impl Cache for Guarded {
                 }
             }
             // A lease of another store.
-            (Part::Memory(..), Hold::Token(_)) => Leased::Refused,
+            (Part::Memory(..), Hold::Token(..)) => Leased::Refused,
             (Part::Remote(remote), _) => remote.save_with_lease(key, value, ttl, lease).await,
         }
     }

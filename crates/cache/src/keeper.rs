@@ -6,8 +6,10 @@
 //!   its answer counts only if that replay was not lost meanwhile;
 //! - an invalidation that was not carried out is in the journal before its caller is answered.
 
+use crate::commands::{Args, Class, Row};
 use crate::counts::Counts;
 use crate::fault::Fault;
+use crate::guarded::hash;
 use crate::journal_file::JournalFile;
 use crate::lane::{Lane, Slot};
 use crate::memory::generations::Generations;
@@ -223,6 +225,17 @@ impl Keeper {
                 journal.on_lost(batch);
             }
         });
+    }
+
+    /// A client of the port invalidates keys: what Rust callers began to compute before is void.
+    pub(crate) fn void_leases(&self, row: &Row, args: &Args<'_>) {
+        match row.name {
+            "FLUSHDB" | "FLUSHALL" => self.purged.step_all(),
+            _ if row.class == Class::Invalidation => {
+                row.keys_of(args).for_each(|key| self.purged.step(hash(key)));
+            }
+            _ => {}
+        }
     }
 
     /// The journal's present point, for an invalidation that is about to be sent.

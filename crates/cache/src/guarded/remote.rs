@@ -117,7 +117,7 @@ impl Remote {
             .ask(&[b"EVAL", TAKE, b"1", &self.lease_key(key), &self.token(), LEASE.as_bytes()])
             .await;
         match asked {
-            Ok(Some(Value::Bulk(token))) => Lease(Hold::Token(token)),
+            Ok(Some(Value::Bulk(token))) => Lease(Hold::Token(token, number)),
             _ => Lease(Hold::Number(number)),
         }
     }
@@ -146,17 +146,18 @@ impl Remote {
         if self.keeper.refuses_leased(self.database(), &Item::key(key)) {
             return Leased::Refused;
         }
+        let (Hold::Token(_, number) | Hold::Number(number)) = &lease.0;
+        if self.keeper.purged.of(hash(key)) > *number {
+            return Leased::Refused;
+        }
         let token = match &lease.0 {
-            Hold::Number(number) if self.keeper.purged.of(hash(key)) > *number => {
-                return Leased::Refused;
-            }
             Hold::Number(_) => {
                 return match self.save(key, value, ttl).await {
                     Saved::Stored => Leased::Stored,
                     Saved::Failed => Leased::Failed,
                 };
             }
-            Hold::Token(token) => token,
+            Hold::Token(token, _) => token,
         };
         self.near.forget(self.database(), key, self.keeper.clock.now());
         let (ttl, lease_key) = (millis(ttl).unwrap_or_default(), self.lease_key(key));

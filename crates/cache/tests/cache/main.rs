@@ -7,5 +7,6 @@ mod guarding;
 mod order;
 mod pinned;
 mod port;
+mod shared;
 mod storm;
 mod support;

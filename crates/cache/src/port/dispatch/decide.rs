@@ -129,6 +129,7 @@ impl Client {
             return Next::Wait;
         }
         self.note_write(remote, look);
+        keeper.void_leases(row, &look.args);
         let Some(permit) = keeper.write(look.now) else {
             keeper.counts.skipped();
             let on_disk = match row.class {

@@ -260,6 +260,7 @@ impl Session {
     }
 
     fn note(&mut self, client: &Client, args: &Args<'_>) {
+        self.remote.keeper.void_leases(commands::row_of(args), args);
         self.doubts.note_command(args);
         if self.remote.near.on() {
             let row = commands::row_of(args);
