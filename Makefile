@@ -71,8 +71,8 @@ dashboard-test: tools ## the dashboard in a real Chromium, before the real binar
 	$(if $(HEDGEROW_BIN),,$(CARGO) build --locked -p hedgerow)
 	dashboard/test/run node --test --test-reporter spec dashboard/test/*.test.mjs
 
-dashboard-short: tools
-	$(if $(HEDGEROW_BIN),,$(CARGO) build --locked --quiet -p hedgerow)
+dashboard-short: tools ## its short form: one incident, and the page at work (a minute)
+	$(if $(HEDGEROW_BIN),,$(CARGO) test --locked --workspace --no-run --quiet)
 	DASHBOARD_TEST=short dashboard/test/run node --test --test-reporter spec dashboard/test/*.test.mjs
 
 screenshots: tools ## the pictures of the docs: three incidents, played anew (4 min)

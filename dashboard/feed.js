@@ -20,6 +20,7 @@ export class Feed {
 
   /** Begins, or begins anew. */
   async start() {
+    if (document.hidden) return; // until somebody looks
     const run = ++this.run;
     this.ended?.abort();
     const ended = (this.ended = new AbortController());
@@ -27,8 +28,8 @@ export class Feed {
       const begun = Date.now();
       const end = await this.follow(ended.signal).catch(() => 'lost');
       if (run !== this.run || end === 'denied') return;
-      if (end !== 'poll') this.on.link('lost', this.heard);
-      // A stream that lived for long has ended because streams do.
+      if (end === 'lost') this.on.link('lost', this.heard);
+      // Streams end in good order after some minutes.
       failures = end === 'poll' || Date.now() - begun > 30_000 ? 0 : failures + 1;
       const wait = end === 'poll' ? 2000 : Math.min(5000, 250 * 2 ** failures);
       await new Promise((done) => setTimeout(done, wait));

@@ -50,7 +50,7 @@ async function watchers(n) {
 }
 
 await measure('at rest, no page');
-let streams = await watchers(10);
+const streams = await watchers(10);
 await pause(1500);
 streams.rate();
 await measure('at rest, ten streams');
@@ -69,8 +69,8 @@ for (let i = 0; i < 10; i++) views.push(await open(browser, gateway.admin));
 for (const view of views) await view.page.waitForSelector('#main:not([hidden])');
 await pause(3000);
 const history = await fetch(`${gateway.admin}/admin/history`).then((answer) => answer.arrayBuffer());
-const open_ = (await (await fetch(`${gateway.admin}/metrics`)).text()).match(/^hedgerow_dashboard_streams (\d+)/m)[1];
-await measure(`at rest, ten pages (${open_} streams)`);
+const held = (await (await fetch(`${gateway.admin}/metrics`)).text()).match(/^hedgerow_dashboard_streams (\d+)/m)[1];
+await measure(`at rest, ten pages (${held} streams)`);
 console.log(`  /admin/history: ${(history.byteLength / 1024).toFixed(0)} KiB`);
 await browser.close();
 await gateway.stop();

@@ -19,13 +19,23 @@ fn case_51_the_token_and_what_is_not_there() {
     let own = server.get("/admin/runtime");
     assert_eq!((own.status(), own.text()), (404, "no such scene\n"));
     for headers in ["", "x-vhttpd-admin-token: wrong\r\n", "authorization: Bearer wrong\r\n"] {
-        for line in ["GET /admin/runtime", "POST /admin/workers/restart/all", "GET /nowhere"] {
+        for line in [
+            "GET /admin/runtime",
+            "GET /admin/history",
+            "GET /admin/stream",
+            "POST /admin/workers/restart/all",
+            "GET /nowhere",
+        ] {
             let refused = asked(&server, line, headers);
             assert_eq!(refused.status(), 403, "{line} {headers}");
             assert_eq!(json(refused.text()), serde_json::json!({ "error": "forbidden" }));
         }
     }
     assert_eq!(asked(&server, "GET /health", "").status(), 200);
+    // The page into which the token is typed needs none, and says nothing of this gateway.
+    let page = asked(&server, "GET /", "");
+    assert_eq!((page.status(), page.header("x-frame-options")), (200, Some("DENY")));
+    assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
     for headers in ["x-vhttpd-admin-token: s3cret\r\n", "authorization: Bearer s3cret\r\n"] {
         assert_eq!(asked(&server, "GET /admin/runtime", headers).status(), 200);
     }
