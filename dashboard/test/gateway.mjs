@@ -11,7 +11,11 @@ import { join } from 'node:path';
 
 const BINARY = process.env.HEDGEROW_BIN ?? new URL('../../target/debug/hedgerow', import.meta.url).pathname;
 const running = new Set();
-process.on('exit', () => running.forEach((child) => child.kill('SIGKILL')));
+const folders = new Set();
+process.on('exit', () => {
+  running.forEach((child) => child.kill('SIGKILL'));
+  folders.forEach((folder) => rmSync(folder, { recursive: true, force: true }));
+});
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(1));
 
 export const pause = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -70,6 +74,7 @@ export async function freePort() {
  */
 export async function startGateway({ workers = 4, extra = '', upstream = false, redis = false } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'hedgerow-dashboard-'));
+  folders.add(folder);
   const children = [];
   const places = { exe: BINARY };
   if (upstream) {
