@@ -1,12 +1,10 @@
 //! One PHP worker, and twenty clients whose requests wait for calls of two seconds: the worker is
 //! free while they wait.
-#![allow(clippy::disallowed_methods, reason = "a figure for people to read; nothing asserts it")]
 
 use crate::models::{Models, endings, php};
 use crate::server::Server;
 use hedgerow_testkit::http::Client;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 const CLIENTS: usize = 20;
 
@@ -45,11 +43,10 @@ fn durations(server: &Server, path: &str) -> Vec<f64> {
     took
 }
 
-fn answered(server: &Server, clients: Vec<Client>, began: Instant) {
+fn answered(server: &Server, clients: Vec<Client>) {
     for mut client in clients {
         assert_eq!(client.response().text(), "200");
     }
-    println!("the last of {CLIENTS} answered {:.0?} after the first came", began.elapsed());
     // The last event is on its way.
     server.event("http.request", |_| durations(server, "/batch").len() == CLIENTS);
     let took = durations(server, "/batch");
@@ -63,10 +60,9 @@ fn answered(server: &Server, clients: Vec<Client>, began: Instant) {
 fn without_a_queue_one_worker_holds_twenty_batches_at_once() {
     let models = Models::start();
     let server = php(APP, &format!("worker.queue_capacity = 0\n{}", models.config("")));
-    let began = Instant::now();
     let clients = park(&server, &models);
     assert_eq!(endings(&models.calls("/silent")), ["open"; CLIENTS], "all of them at once");
-    answered(&server, clients, began);
+    answered(&server, clients);
     let stats = server.stats();
     assert_eq!(stats["worker_queue_rejected_total"], 0, "{stats}");
     assert_eq!(stats["http_errors_total"], 0, "{stats}");
@@ -77,7 +73,6 @@ fn plain_requests_are_served_promptly_beside_them() {
     let models = Models::start();
     let queue = "worker.queue_capacity = 10\nworker.queue_timeout_ms = 5000\n";
     let server = php(APP, &format!("{queue}{}", models.config("")));
-    let began = Instant::now();
     let clients = park(&server, &models);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -89,7 +84,7 @@ fn plain_requests_are_served_promptly_beside_them() {
                 assert_eq!(client.response().text(), "plain");
             }
         });
-        answered(&server, clients, began);
+        answered(&server, clients);
         over.store(true, Ordering::Relaxed);
         plain.join().expect("every plain request was served");
     });
