@@ -33,6 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         password: String::new(),
         max_clients: 20_000,
         output_limit: 64 << 20,
+        input_limit: 512 << 20,
         shed: Shed::Fallback,
     };
     let port = Port::start(settings, guarded, clock).await?;

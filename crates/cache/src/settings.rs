@@ -148,8 +148,11 @@ pub struct PortSettings {
     pub password: String,
     /// Clients at once; one more is told so and closed.
     pub max_clients: usize,
-    /// Bytes of replies that may wait for one client.
+    /// Bytes of replies that may wait for one client; one reply that is larger still finds a place.
     pub output_limit: usize,
+    /// Bytes that one client may have sent and that were not taken yet: its largest command. Who
+    /// sends more is told so and closed.
+    pub input_limit: usize,
     /// What a read is answered while it is shed.
     pub shed: Shed,
 }

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - `pending` is the replies that are not written yet, oldest first; only its front is waited for;
-//! - nothing is read while a thousand commands are unanswered or a command cannot go on;
+//! - nothing is taken while a thousand commands are unanswered, while more replies than may wait are
+//!   behind one that has not come, or while a command cannot go on; nothing is read that is not taken;
 //! - what was read and belongs to no whole command is in `input`, and nowhere else.
 
 use super::Shared;
@@ -30,6 +31,9 @@ pub(super) const MOST_IN_FLIGHT: usize = 1024;
 /// The first read of a client; more is made room for when that was filled.
 const SMALL: usize = 1 << 10;
 const LARGE: usize = 64 << 10;
+/// Replies made here that are not written yet, before more are made: who asks for much and reads as
+/// it comes is not taken for one who does not read.
+const PORTION: usize = 1 << 20;
 
 /// A reply, or several, that come later.
 pub(super) enum Pending {
@@ -67,6 +71,10 @@ pub(super) struct Client {
     pub(super) pending: VecDeque<Pending>,
     /// Commands in batches that are pending.
     pub(super) in_flight: usize,
+    /// Bytes in replies that are pending because of one that has not come.
+    held_back: usize,
+    /// Bytes of `out` at most: the limit, and one reply that is larger.
+    room_out: usize,
     /// The lane of the last batch; another one has to wait for it.
     pub(super) last_lane: Option<(u32, Protocol)>,
     /// Something was read that was not looked at yet.
@@ -122,6 +130,8 @@ impl Client {
             told_out: 0,
             pending: VecDeque::new(),
             in_flight: 0,
+            held_back: 0,
+            room_out: 0,
             last_lane: None,
             fresh: false,
             closing: false,
@@ -183,8 +193,7 @@ impl Client {
                 Poll::Ready(Err(_)) => return Poll::Ready(Rest::Over),
             }
             self.tell_output();
-            if self.out.len() > self.shared.settings.output_limit {
-                self.shared.counts.overflowed.fetch_add(1, Relaxed);
+            if self.has_overflowed() {
                 return Poll::Ready(Rest::Over);
             }
             if self.closing && self.pending.is_empty() && self.out.is_empty() {
@@ -193,7 +202,10 @@ impl Client {
             if !moved && self.may_read() {
                 match self.poll_read(context) {
                     Poll::Ready(Ok(0)) => self.closing = true,
-                    Poll::Ready(Ok(_)) => self.fresh = true,
+                    Poll::Ready(Ok(_)) => {
+                        self.fresh = true;
+                        self.refuse_too_much();
+                    }
                     Poll::Ready(Err(_)) => return Poll::Ready(Rest::Over),
                     Poll::Pending => {
                         if self.poll_timer(context).is_pending() {
@@ -211,6 +223,48 @@ impl Client {
     /// More commands may be read only when those that were read have been taken.
     fn may_read(&self) -> bool {
         !self.closing && !self.fresh && !self.wants_pin
+    }
+
+    /// Whether another command may be looked at, with `gathered` more on their way.
+    pub(super) fn may_take(&self, gathered: usize) -> bool {
+        self.in_flight + gathered < MOST_IN_FLIGHT
+            && self.pending.len() < MOST_IN_FLIGHT
+            && self.held_back < self.shared.settings.output_limit
+            && (self.shared.guarded.remote().is_some() || self.out.len() < PORTION)
+    }
+
+    /// A reply of so many bytes was added to the output: one that is larger than the limit is let
+    /// through, so that it can be had at all.
+    pub(super) fn grew(&mut self, bytes: usize) {
+        let limit = self.shared.settings.output_limit;
+        if bytes > limit {
+            self.room_out = limit.saturating_add(bytes);
+        }
+    }
+
+    /// Whether more waits for the client than may; then that is counted.
+    pub(super) fn has_overflowed(&mut self) -> bool {
+        let limit = self.shared.settings.output_limit;
+        if self.out.len() <= limit {
+            self.room_out = limit;
+        }
+        let over = self.out.len() > self.room_out;
+        if over {
+            self.shared.counts.overflowed.fetch_add(1, Relaxed);
+        }
+        over
+    }
+
+    /// A client that has sent more than may wait is told, and closed. True if it was.
+    pub(super) fn refuse_too_much(&mut self) -> bool {
+        let over = self.input.len() > self.shared.settings.input_limit;
+        if over {
+            self.answer(|out, _| reply::error(out, "ERR Protocol error: too big request"));
+            self.input = BytesMut::new();
+            self.parser = Parser::new();
+            self.closing = true;
+        }
+        over
     }
 
     fn poll_pending(&mut self, context: &mut Context<'_>) -> bool {
@@ -239,7 +293,10 @@ impl Client {
             }
             moved = true;
             match self.pending.pop_front() {
-                Some(Pending::Ready(bytes)) => self.out.extend_from_slice(&bytes),
+                Some(Pending::Ready(bytes)) => {
+                    self.held_back = self.held_back.saturating_sub(bytes.len());
+                    self.out.extend_from_slice(&bytes);
+                }
                 Some(Pending::Batch(batch)) => self.finish(batch),
                 _ => {}
             }
@@ -331,6 +388,7 @@ impl Client {
         }
         let mut bytes = BytesMut::new();
         write(&mut bytes, protocol);
+        self.held_back += bytes.len();
         self.pending.push_back(Pending::Ready(bytes.freeze()));
     }
 

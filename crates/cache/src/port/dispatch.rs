@@ -8,7 +8,7 @@
 
 mod decide;
 
-use super::client::{Client, MOST_IN_FLIGHT, Pending};
+use super::client::{Client, Pending};
 use super::fallback::{self, Why};
 use super::finish::{Batch, Item};
 use crate::commands::{self, Args, Row};
@@ -65,7 +65,7 @@ impl Client {
 
     fn take_from(&mut self, input: &mut BytesMut, parser: &mut Parser) -> bool {
         let (mut moved, now) = (false, self.shared.clock.now());
-        while self.in_flight + self.run.items.len() < MOST_IN_FLIGHT {
+        while self.may_take(self.run.items.len()) {
             let limits = if self.known { Limits::STORE } else { Limits::STRANGER };
             let at = self.run.done + self.run.length;
             match parser.parse(&input[at..], limits) {

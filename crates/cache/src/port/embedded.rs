@@ -9,7 +9,7 @@ use crate::memory::{self, Asked, Memory};
 use bytes::{Bytes, BytesMut};
 use hedgerow_wire::resp::{Protocol, reply};
 
-/// Commands of one transaction, and bytes of them.
+/// Commands of one transaction, and keys watched for it. (Bytes of them: what a client may send.)
 const MOST_COMMANDS: usize = 100_000;
 
 /// A transaction that is not at the store.
@@ -22,6 +22,8 @@ pub(super) struct Transaction {
     /// A command in it was wrong: it is discarded.
     wrong: bool,
     commands: Vec<Vec<Bytes>>,
+    /// Bytes of their arguments.
+    bytes: usize,
     /// Keys and their versions.
     watched: Vec<(u32, Bytes, u64)>,
 }
@@ -62,7 +64,9 @@ impl Client {
             _ if !begun => self.embedded(look),
             _ => {
                 let Some(transaction) = self.transaction.as_mut() else { return };
-                let full = transaction.commands.len() >= MOST_COMMANDS;
+                let bytes = transaction.bytes + args.from(0).map(<[u8]>::len).sum::<usize>();
+                let full = transaction.commands.len() >= MOST_COMMANDS
+                    || bytes > self.shared.settings.input_limit;
                 let mut wrong = BytesMut::new();
                 let copied = copy(args.from(0));
                 let slices: Vec<&[u8]> = copied.iter().map(|arg| &arg[..]).collect();
@@ -80,6 +84,7 @@ impl Client {
                 }
                 if wrong.is_empty() {
                     if transaction.here {
+                        transaction.bytes = bytes;
                         transaction.commands.push(copied);
                     }
                     self.answer(|out, _| reply::status(out, "QUEUED"));
@@ -164,6 +169,9 @@ impl Client {
             .from(1)
             .map(|key| (database, Bytes::copy_from_slice(key), memory.version(database, key)));
         let transaction = self.transaction.get_or_insert_default();
+        if transaction.watched.len() + look.args.len() > MOST_COMMANDS {
+            return self.error("ERR too many keys are watched");
+        }
         transaction.watched.extend(watched);
         self.answer(|out, _| reply::status(out, "OK"));
     }

@@ -56,6 +56,7 @@ impl Client {
         // The replies behind the first that has to wait for the disk wait too.
         let mut rest: Option<(Vec<OnDisk>, BytesMut)> = None;
         let mut direct = std::mem::take(&mut self.out);
+        let mut largest = 0;
         {
             let mut come = frames.drain(..);
             let (shared, protocol) = (&self.shared, self.protocol);
@@ -64,6 +65,7 @@ impl Client {
                 let start = out.len();
                 let wait =
                     finish_one(shared, protocol, &batch, item, &mut come, fault.as_ref(), out);
+                largest = largest.max(out.len() - start);
                 match (&mut rest, wait) {
                     (_, None) => {}
                     (Some((waits, _)), Some(wait)) => waits.push(wait),
@@ -72,6 +74,7 @@ impl Client {
             }
         }
         self.out = direct;
+        self.grew(largest);
         self.spare_items = items;
         self.frames = frames;
         self.spare_slot = Some(batch.slot);

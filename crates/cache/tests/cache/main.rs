@@ -2,6 +2,7 @@
 //!
 //! Invariant: nothing waits for a time to pass; a stalled store is one that was stopped by a signal.
 
+mod bounds;
 mod embedded;
 mod guarding;
 mod order;

@@ -88,6 +88,7 @@ pub(crate) fn port_settings() -> PortSettings {
         password: String::new(),
         max_clients: 10_000,
         output_limit: 64 << 20,
+        input_limit: 512 << 20,
         shed: Shed::Fallback,
     }
 }

@@ -10,6 +10,7 @@ use crate::fault::Fault;
 use crate::keeper::outcome;
 use crate::lane::Slot;
 use crate::lane::doubt::Doubts;
+use crate::port::client::MOST_IN_FLIGHT;
 use crate::port::dispatch::Look;
 use crate::port::fallback::{self, Why};
 use bytes::{Buf, Bytes, BytesMut};
@@ -22,6 +23,8 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const READ: usize = 16 << 10;
+/// Bytes for the store that it has not taken yet, before more commands are taken.
+const MOST_UNSENT: usize = 64 << 10;
 
 enum Owed {
     /// From the store, by then. If it is a good one, the client is in that database afterwards.
@@ -95,7 +98,7 @@ impl Session {
         let mut first = true;
         let mut fresh = true;
         loop {
-            if fresh && (first || !self.at_rest()) && !self.leaving {
+            if fresh && (first || !self.at_rest()) && !self.leaving && self.may_take() {
                 fresh = self.take_command(client, &mut first);
             }
             self.pass_known(client);
@@ -110,11 +113,10 @@ impl Session {
                     return End::Done;
                 }
             }
-            if client.out.len() > client.shared.settings.output_limit {
-                client.shared.counts.overflowed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if client.has_overflowed() {
                 return End::Gone;
             }
-            let more = fresh && !self.at_rest();
+            let more = fresh && !self.at_rest() && self.may_take();
             let deadline = self.owed.iter().find_map(|owed| match owed {
                 Owed::Store(by, _) => Some(*by),
                 Owed::Known(_) => None,
@@ -146,7 +148,10 @@ impl Session {
                 }
                 read = client_reads.read_buf(&mut client.input) => match read {
                     Ok(0) | Err(_) => return End::Gone,
-                    Ok(_) => fresh = true,
+                    Ok(_) => {
+                        fresh = true;
+                        client.refuse_too_much();
+                    }
                 },
                 () = std::future::ready(()), if more => {}
                 () = clock.sleep_until(deadline.unwrap_or(Moment::NEVER)) => {
@@ -154,6 +159,11 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Whether another command may be taken: not while much of what was taken has not been sent.
+    fn may_take(&self) -> bool {
+        self.to_store.len() < MOST_UNSENT && self.owed.len() < MOST_IN_FLIGHT
     }
 
     /// Takes one command from the client's input. False if there is no whole one.
@@ -300,6 +310,7 @@ impl Session {
                 self.remote.keeper.settle(permit, outcome(whole.kind, &bytes, false));
             }
             client.out.extend_from_slice(&bytes);
+            client.grew(bytes.len());
             if self.subscribed {
                 if is_last_farewell(&bytes) {
                     self.subscribed = false;

@@ -236,6 +236,8 @@ options! {
         max_clients: Set<Count> = 10000;
         /// Replies waiting for one client.
         output_limit: Set<Bytes> = "64MiB";
+        /// Bytes of commands that one client has sent and that were not taken yet: its largest command.
+        input_limit: Set<Bytes> = "512MiB";
         /// What a shed read is answered: as a miss, or with an error.
         shed: Set<Shed> = "fallback";
     }

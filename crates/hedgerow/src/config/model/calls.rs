@@ -297,6 +297,8 @@ pub struct Resp {
     pub max_clients: usize,
     /// Bytes of replies waiting for one client.
     pub output_limit: u64,
+    /// Bytes of commands that one client has sent and that were not taken yet.
+    pub input_limit: u64,
     /// What a shed read is answered.
     pub shed: Shed,
 }

@@ -190,6 +190,7 @@ impl Resolver<'_> {
             password,
             max_clients: from.max_clients.value.get(),
             output_limit: from.output_limit.value.0,
+            input_limit: from.input_limit.value.0,
             shed: from.shed.value,
         }
     }
