@@ -32,7 +32,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use recorded::{Cancelled, Metered, Recorded};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -225,11 +225,12 @@ impl Shared {
             }
         };
         let (mut head, body) = answer.into_parts();
-        let named = [(REQUEST_ID, &ids.request), (self.live.names.trace_id.clone(), &ids.trace)];
-        for (name, id) in named {
-            if let Ok(value) = HeaderValue::from_str(id) {
-                head.headers.insert(name, value);
-            }
+        if let Ok(trace) = HeaderValue::from_str(&ids.trace) {
+            head.headers.insert(self.live.names.trace_id.clone(), trace);
+        }
+        // An upstream's own stays: that is the one its operators know.
+        if let Ok(request) = HeaderValue::from_str(&ids.request) {
+            head.headers.entry(REQUEST_ID).or_insert(request);
         }
         let announced = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         let none = bodiless || matches!(head.status.as_u16(), 204 | 304);
@@ -273,7 +274,8 @@ impl Shared {
         let mut answer = Response::new(());
         *answer.status_mut() = response.status();
         *answer.headers_mut() = std::mem::take(response.headers_mut());
-        Ok(answer.map(|()| response.boxed_unsync()))
+        let body = Begun::look(response).await?;
+        Ok(answer.map(|()| body.boxed_unsync()))
     }
 
     async fn batch(
@@ -329,6 +331,10 @@ fn addressed(uri: &Uri) -> Result<(String, Uri), Failure> {
 
 /// How the call came about, in headers.
 pub(crate) fn mark(headers: &mut HeaderMap, report: Report) {
+    // They are this port's to say, whatever an upstream sends.
+    for name in [ATTEMPTS, WINNER, HEDGED_AFTER, RETRIES] {
+        headers.remove(name);
+    }
     if report.attempts == 0 {
         return;
     }
@@ -341,6 +347,45 @@ pub(crate) fn mark(headers: &mut HeaderMap, report: Report) {
     }
     if report.retries > 0 {
         headers.insert(RETRIES, HeaderValue::from(report.retries));
+    }
+}
+
+/// A body of which what had come already was looked at: one that is broken from its first byte on
+/// is still a failure with a status, not a connection that ends without an answer.
+struct Begun {
+    first: Option<Frame<Bytes>>,
+    rest: hedgerow_upstream::Response,
+}
+
+impl Begun {
+    async fn look(mut rest: hedgerow_upstream::Response) -> Result<Begun, Failure> {
+        let here = poll_fn(|cx| {
+            Poll::Ready(match Pin::new(&mut rest).poll_frame(cx) {
+                Poll::Ready(frame) => frame.transpose(),
+                Poll::Pending => Ok(None),
+            })
+        });
+        let first = here.await?;
+        Ok(Begun { first, rest })
+    }
+}
+
+impl http_body::Body for Begun {
+    type Data = Bytes;
+    type Error = Failure;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        match self.first.take() {
+            Some(first) => Poll::Ready(Some(Ok(first))),
+            None => Pin::new(&mut self.rest).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.first.is_none() && self.rest.is_end_stream()
     }
 }
 

@@ -14,7 +14,7 @@ use hedgerow_policy::hedge::{AttemptId, Fault, Head, Resend};
 use hedgerow_policy::jitter::Jitter;
 use hedgerow_wire::sse_parse::Pulse;
 use http::response::Parts;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::{Body as _, Frame};
 use hyper::body::Incoming;
 use std::collections::VecDeque;
@@ -163,7 +163,16 @@ impl Attempt {
 
     fn answered(&mut self, lease: Lease, response: Response<Incoming>, key: &Key) -> Event {
         let (mut head, body) = response.into_parts();
-        crate::head::strip(&mut head.headers);
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            // What follows is no HTTP, and nobody asked for it: `Upgrade` never crosses the hop.
+            drop(lease);
+            let text = "it switched protocols, which nobody had asked for";
+            let failure = Failure::new(Class::UpstreamError, At::Upstream, text);
+            self.stage = Stage::Ended;
+            self.failure = Some(failure.clone());
+            return Event::Failed(Fault::Broken, failure);
+        }
+        crate::head::strip_response(&mut head.headers);
         let kind = Kind::of(&head.headers);
         let event = Event::Head(Head {
             status: head.status.as_u16(),
@@ -335,9 +344,19 @@ fn broke(error: &hyper::Error, place: &str) -> Failure {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     let mut text = format!("{place}: {error}");
     while let Some(cause) = source {
-        if let Some(BodyError::TooLarge) = cause.downcast_ref() {
-            let text = "the request body is over the upstream's limit";
-            return Failure::new(Class::RequestTooLarge, At::Client, text);
+        match cause.downcast_ref() {
+            Some(BodyError::TooLarge) => {
+                let text = "the request body is over the upstream's limit";
+                return Failure::new(Class::RequestTooLarge, At::Client, text);
+            }
+            Some(BodyError::Unread(cause)) => {
+                let cut = cause.downcast_ref::<hyper::Error>();
+                let left = cut.is_some_and(hyper::Error::is_incomplete_message);
+                let class = if left { Class::ClientClosed } else { Class::BadRequest };
+                let text = format!("the request body: {cause}");
+                return Failure::new(class, At::Client, text);
+            }
+            _ => {}
         }
         source = cause.source();
         if let Some(cause) = source {

@@ -109,12 +109,14 @@ pub(crate) struct Tee {
 }
 
 /// What ended a request body too early.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("the request body is over the limit")]
     TooLarge,
     #[error("the request body can not be sent again")]
     Gone,
+    #[error("the request body could not be read: {0}")]
+    Unread(BoxError),
 }
 
 impl Replayed {
@@ -198,7 +200,7 @@ impl Tee {
                 Some(Err(error)) => {
                     self.source = None;
                     self.lose();
-                    return Poll::Ready(Some(Err(error)));
+                    return Poll::Ready(Some(Err(BodyError::Unread(error).into())));
                 }
                 // Trailers of a request end with this hop.
                 Some(Ok(frame)) => {

@@ -98,9 +98,8 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
         .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
+        .flat_map(|value| value.as_bytes().split(|&byte| byte == b','))
+        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
         .collect();
     let fixed = [CONNECTION, KEEP_ALIVE, PROXY_CONNECTION, TE, TRANSFER_ENCODING, UPGRADE];
     // Most heads have none of them, and looking is cheaper than removing what is not there.
@@ -108,6 +107,19 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
         headers.keys().filter(|name| fixed.contains(name)).cloned().collect();
     for name in named.into_iter().chain(here) {
         headers.remove(name);
+    }
+}
+
+/// The same for a response. Of its length only what says the same to everybody is left: one plain
+/// number that the framing did not overrule (RFC 9112, 6.3). Else the body itself says it.
+pub(crate) fn strip_response(headers: &mut HeaderMap) {
+    let overruled = headers.contains_key(TRANSFER_ENCODING);
+    strip(headers);
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let plain = |value: &HeaderValue| value.as_bytes().iter().all(u8::is_ascii_digit);
+    let sure = lengths.next().is_some_and(plain) && lengths.next().is_none();
+    if overruled || !sure {
+        headers.remove(CONTENT_LENGTH);
     }
 }
 
@@ -152,7 +164,7 @@ mod tests {
     #[test]
     fn what_belongs_to_a_connection_stays_there() {
         let mut request = Request::get("http://old/x?y=1")
-            .header("connection", "close, X-Hop")
+            .header("connection", HeaderValue::from_bytes(b"close, X-Hop, \xff").unwrap())
             .header("x-hop", "1")
             .header("te", "trailers")
             .header("keep-alive", "1")
@@ -174,6 +186,22 @@ mod tests {
         let sent = template.request(&origin, 0, true, &mut Jitter::new(1), ()).unwrap();
         assert_eq!(sent.uri(), "http://new:81/base/x?y=1");
         assert!(!sent.headers().contains_key("host"));
+    }
+
+    #[test]
+    fn a_length_that_could_be_read_in_two_ways_is_left_to_the_body() {
+        let left = |fields: &[(&str, &str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in fields {
+                headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+            }
+            strip_response(&mut headers);
+            headers.get(CONTENT_LENGTH).map(|value| value.to_str().unwrap().to_owned())
+        };
+        assert_eq!(left(&[("content-length", "5")]), Some("5".to_owned()));
+        assert_eq!(left(&[("content-length", "3"), ("transfer-encoding", "chunked")]), None);
+        assert_eq!(left(&[("content-length", "5, 5")]), None);
+        assert_eq!(left(&[("content-length", "5"), ("content-length", "5")]), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod client;
 mod drain;
 mod http2;
 mod limits;
+mod odd_answers;
 mod plane;
 mod smuggling;
 mod streams;
