@@ -155,8 +155,7 @@ impl Client {
     fn send(&mut self, bytes: Bytes, items: Vec<Item>, lane_of: (u32, Protocol), now: Moment) {
         let Some(remote) = self.shared.guarded.remote().cloned() else { return };
         let lane = remote.lanes.lane(lane_of.0, lane_of.1);
-        let ahead = |item: &Item| item.ahead.as_ref().map_or(0, |ahead| ahead.1);
-        let replies = items.iter().map(|item| 1 + ahead(item)).sum();
+        let replies = items.iter().map(Item::replies).sum();
         let slot = Slot::next(self.spare_slot.take(), replies);
         let submitted = lane.submit(bytes.clone(), replies, &slot);
         let batch = Batch {

@@ -46,6 +46,13 @@ pub(super) struct Item {
     pub(super) mark: Option<Mark>,
 }
 
+impl Item {
+    /// Replies it is owed, with those of what went ahead of it.
+    pub(super) fn replies(&self) -> u32 {
+        1 + self.ahead.as_ref().map_or(0, |ahead| ahead.1)
+    }
+}
+
 impl Client {
     /// Writes the replies of a batch whose time has come.
     pub(super) fn finish(&mut self, mut batch: Batch) {
@@ -53,6 +60,8 @@ impl Client {
         let mut frames = std::mem::take(&mut self.frames);
         let fault = batch.slot.take(&mut frames);
         let mut items = std::mem::take(&mut batch.items);
+        let expected: u32 = items.iter().map(Item::replies).sum();
+        let whole = frames.len() == expected as usize;
         // The replies behind the first that has to wait for the disk wait too.
         let mut rest: Option<(Vec<OnDisk>, BytesMut)> = None;
         let mut direct = std::mem::take(&mut self.out);
@@ -77,7 +86,9 @@ impl Client {
         self.grew(largest);
         self.spare_items = items;
         self.frames = frames;
-        self.spare_slot = Some(batch.slot);
+        // One that the lane still has is let go of: what comes late is then nobody's, and what was
+        // not sent yet never will be.
+        self.spare_slot = whole.then_some(batch.slot);
         if let Some((waits, bytes)) = rest {
             self.pending.push_front(Pending::Later(Box::pin(async move {
                 for wait in waits {
@@ -165,7 +176,7 @@ fn answered(
             }
             keeper.counts.read(match frame.kind {
                 Kind::Null | Kind::Empty => ReadResult::Miss,
-                Kind::Error if said.is_failure() => ReadResult::Error,
+                Kind::Error => ReadResult::Error,
                 _ => ReadResult::Hit,
             });
             keep_near(shared, batch, &item, &frame);
@@ -176,7 +187,10 @@ fn answered(
             out.extend_from_slice(&frame.bytes);
             return on_disk;
         }
-        Class::Invalidation if item.mark.is_some() => delivered(shared, batch, item.at, item.mark),
+        // An error of another kind (NOPERM) removed nothing either: what was owed before is owed still.
+        Class::Invalidation if item.mark.is_some() && carried_out(std::slice::from_ref(&frame)) => {
+            delivered(shared, batch, item.at, item.mark);
+        }
         _ => {}
     }
     match item.row.shape {

@@ -268,3 +268,34 @@ async fn a_store_that_is_not_there_is_no_error_and_no_flood() {
     assert!(taken.load(Relaxed) <= 6);
     assert_eq!(events.count("Cache(Lost"), 1, "the same reason is told once");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_invalidation_that_the_store_forbids_settles_nothing() {
+    let fixture = Fixture::start().await;
+    let mut client = fixture.client();
+    client.check(&[("SET k v1", "+OK")]);
+    fixture.server.ask("ACL SETUSER default -del -unlink");
+    fixture.stall();
+    client.check(&[("DEL k", ":0")]);
+    fixture.server.resume();
+    fixture.recovered();
+    assert!(client.ask("DEL k").starts_with("-NOPERM"));
+    client.check(&[("GET k", "$-1")]);
+    fixture.server.ask("ACL SETUSER default +@all");
+    until("the replay", || {
+        client.check(&[("GET k", "$-1")]);
+        fixture.guarded.snapshot().journal.depth.eq(&0).then_some(())
+    });
+    assert_eq!(fixture.server.ask("EXISTS k"), ":0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_that_comes_late_is_nobodys_though_its_client_is_idle() {
+    let fixture = Fixture::start().await;
+    let mut client = fixture.client();
+    fixture.server.pause();
+    client.check(&[("GET a", "$-1")]);
+    fixture.server.resume();
+    until("the late reply", || fixture.guarded.snapshot().late_replies.eq(&1).then_some(()));
+    client.check(&[("GET a", "$-1"), ("PING", "+PONG")]);
+}
