@@ -69,6 +69,15 @@ impl Client {
         self.answer(true)
     }
 
+    /// The next answer; none where the connection ended, orderly or not, before the whole of a head.
+    ///
+    /// # Panics
+    /// When what comes is no answer, or nothing does.
+    pub fn maybe_response(&mut self) -> Option<Response> {
+        let head = self.find(b"\r\n\r\n")?;
+        Some(self.behind(head, true))
+    }
+
     /// The next answer, to a request that asked for the head alone.
     ///
     /// # Panics
@@ -79,6 +88,11 @@ impl Client {
 
     fn answer(&mut self, with_body: bool) -> Response {
         let head = self.up_to(b"\r\n\r\n");
+        self.behind(head, with_body)
+    }
+
+    /// The answer that begins with this head.
+    fn behind(&mut self, head: Vec<u8>, with_body: bool) -> Response {
         let head = String::from_utf8(head).expect("a head is text");
         let mut response = Response { head, body: Vec::new(), complete: true };
         let status = response.status();
