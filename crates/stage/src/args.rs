@@ -7,6 +7,9 @@ use std::path::PathBuf;
 
 use hedgerow_wire::Capabilities;
 
+/// What it understands: everything except a lean envelope, for it shows what workers are sent.
+const SPOKEN: Capabilities = Capabilities { lean: false, ..Capabilities::ALL };
+
 /// The flags, for the usage text.
 pub const FLAGS: &str = "  --socket PATH           where to listen
   --boot-ms N             take N ms to boot
@@ -79,7 +82,7 @@ impl Args {
             boot_ms: 0,
             boot: Boot::Ok,
             boot_fail_file: None,
-            capabilities: Capabilities::ALL,
+            capabilities: SPOKEN,
             mode: None,
             note: None,
             fork_child: false,
@@ -175,7 +178,7 @@ mod tests {
 
     #[test]
     fn capabilities_can_be_taken_away() {
-        assert_eq!(parse("--socket s").unwrap().capabilities, Capabilities::ALL);
+        assert_eq!(parse("--socket s").unwrap().capabilities, SPOKEN);
         let none = parse("--socket s --no-capabilities").unwrap();
         assert_eq!(none.capabilities, Capabilities::NONE);
         let two = parse("--socket s --only-capability cancel --only-capability raw_body").unwrap();

@@ -12,6 +12,9 @@ use hedgerow_wire::request::{self, Request, Sent};
 use hedgerow_wire::stream::{self, Event};
 use hedgerow_wire::{Capabilities, frame};
 
+/// What it announces.
+const SPOKEN: Capabilities = Capabilities { lean: false, ..Capabilities::ALL };
+
 struct Worker {
     child: Child,
     ready: Option<Ready>,
@@ -147,7 +150,7 @@ fn header<'r>(response: &'r Response, name: &str) -> Vec<&'r str> {
 #[test]
 fn says_that_it_is_ready_and_answers() {
     let worker = Worker::start("ready", &[]);
-    assert_eq!(worker.ready, Some(Ready::Up(Capabilities::ALL)));
+    assert_eq!(worker.ready, Some(Ready::Up(SPOKEN)));
     let hello = worker.get("/hello");
     assert_eq!((hello.status, hello.body), (200, Body::Inline("hello\n".into())));
     assert_eq!(worker.get("/status?code=418&body=tea").body, Body::Inline("tea".into()));
@@ -189,7 +192,7 @@ fn fails_to_boot_while_a_file_says_so() {
 #[test]
 fn may_say_that_it_is_ready_and_not_listen() {
     let worker = Worker::start("never-listen", &["--boot", "never-listen"]);
-    assert_eq!(worker.ready, Some(Ready::Up(Capabilities::ALL)));
+    assert_eq!(worker.ready, Some(Ready::Up(SPOKEN)));
     assert!(UnixStream::connect(&worker.socket).is_err());
 }
 
@@ -231,11 +234,11 @@ fn a_kept_connection_does_not_keep_others_out() {
     let worker = Worker::start("kept", &[]);
     let mut kept = worker.connect();
     for _ in 0..3 {
-        let _ = kept.send("/hello", request::Body::Inline(b""), Capabilities::ALL);
+        let _ = kept.send("/hello", request::Body::Inline(b""), SPOKEN);
         assert_eq!(kept.response().status, 200);
     }
     assert_eq!(worker.get("/hello").status, 200);
-    let _ = kept.send("/hello", request::Body::Inline(b""), Capabilities::ALL);
+    let _ = kept.send("/hello", request::Body::Inline(b""), SPOKEN);
     assert_eq!(kept.response().status, 200);
 }
 
@@ -250,11 +253,11 @@ fn bodies_arrive_as_bytes_case_44() {
         client.response().body
     };
     let mut client = worker.connect();
-    let sent = client.send("/sha1", request::Body::Inline(&bytes), Capabilities::ALL);
+    let sent = client.send("/sha1", request::Body::Inline(&bytes), SPOKEN);
     assert_eq!(sent, Sent::RawFollows(300_000));
     client.stream.write_all(&bytes).unwrap();
     assert_eq!(client.response().body, digest);
-    let _ = client.send("/echo", request::Body::Raw(300_000), Capabilities::ALL);
+    let _ = client.send("/echo", request::Body::Raw(300_000), SPOKEN);
     client.stream.write_all(&bytes).unwrap();
     let echo = client.response();
     assert_eq!(client.body(&echo), bytes);
@@ -277,7 +280,7 @@ fn streams_end_as_they_are_told_to() {
     let worker = Worker::start("streams", &[]);
     let run = |target: &str| {
         let mut client = worker.connect();
-        let _ = client.send(target, request::Body::Inline(b""), Capabilities::ALL);
+        let _ = client.send(target, request::Body::Inline(b""), SPOKEN);
         assert!(matches!(client.answer(), Ok(Answer::StreamStart(_))));
         client.events()
     };
@@ -291,7 +294,7 @@ fn streams_end_as_they_are_told_to() {
 fn a_stream_that_nobody_wants_ends() {
     let worker = Worker::start("cancel", &[]);
     let mut client = worker.connect();
-    let _ = client.send("/stream/endless?ms=1", request::Body::Inline(b""), Capabilities::ALL);
+    let _ = client.send("/stream/endless?ms=1", request::Body::Inline(b""), SPOKEN);
     assert!(matches!(client.answer(), Ok(Answer::StreamStart(_))));
     client.frame().expect("a first chunk");
     client.stream.shutdown(std::net::Shutdown::Write).unwrap();

@@ -13,13 +13,16 @@ pub struct Capabilities {
     /// When the gateway half-closes the connection during a stream, the worker stops producing and
     /// sends `end`.
     pub cancel: bool,
+    /// The worker works out by itself what a request's frame says twice: `server`, `attributes` and,
+    /// where no header is repeated, `header_list` are left out.
+    pub lean: bool,
 }
 
 impl Capabilities {
     /// No capability: the plain contract.
-    pub const NONE: Self = Self { keep_alive: false, raw_body: false, cancel: false };
+    pub const NONE: Self = Self { keep_alive: false, raw_body: false, cancel: false, lean: false };
     /// Every capability this version knows.
-    pub const ALL: Self = Self { keep_alive: true, raw_body: true, cancel: true };
+    pub const ALL: Self = Self { keep_alive: true, raw_body: true, cancel: true, lean: true };
 
     /// This set and the one of that name; a name that is not known is ignored.
     #[must_use]
@@ -28,6 +31,7 @@ impl Capabilities {
             "keep_alive" => self.keep_alive = true,
             "raw_body" => self.raw_body = true,
             "cancel" => self.cancel = true,
+            "lean" => self.lean = true,
             _ => {}
         }
         self
@@ -40,9 +44,13 @@ impl Capabilities {
 
     /// The names in this set, as they travel.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        [(self.keep_alive, "keep_alive"), (self.raw_body, "raw_body"), (self.cancel, "cancel")]
-            .into_iter()
-            .filter_map(|(has, name)| has.then_some(name))
+        let all = [
+            (self.keep_alive, "keep_alive"),
+            (self.raw_body, "raw_body"),
+            (self.cancel, "cancel"),
+            (self.lean, "lean"),
+        ];
+        all.into_iter().filter_map(|(has, name)| has.then_some(name))
     }
 }
 

@@ -1,7 +1,8 @@
 //! The frame a worker receives for one request.
 //!
-//! Promise: fifteen members are always there (`body` alone gives way to `body_length`), empty maps
-//! are `{}`, and bytes become text without loss. A body that the frame cannot carry is
+//! Promise: fifteen members are always there (`body` alone gives way to `body_length`; for a worker
+//! that is `lean`, `server`, `attributes` and a `header_list` that says no more than `headers` are
+//! left out, and nothing that could not be worked out from the rest), empty maps are `{}`, and bytes become text without loss. A body that the frame cannot carry is
 //! [`EncodeError::TooLarge`], never a frame that the worker must refuse.
 
 mod receive;
@@ -126,7 +127,8 @@ impl Request<'_> {
     ) -> Result<Sent, EncodeError> {
         let form = self.form(capabilities)?;
         let start = out.len();
-        let fits = frame::encode_with(out, |out| self.write(out, start, &form));
+        let lean = capabilities.lean;
+        let fits = frame::encode_with(out, |out| self.write(out, start, &form, lean));
         match (fits, form) {
             (Ok(true), Form::Raw(length)) => Ok(Sent::RawFollows(length)),
             (Ok(true), _) => Ok(Sent::Whole),
@@ -154,7 +156,7 @@ impl Request<'_> {
     }
 
     /// Appends the payload; `false` if it was seen not to fit before the body was written.
-    fn write(&self, out: &mut BytesMut, start: usize, form: &Form<'_>) -> bool {
+    fn write(&self, out: &mut BytesMut, start: usize, form: &Form<'_>, lean: bool) -> bool {
         let mut object = json::Object::new(out);
         object.text("id", self.id);
         object.text("method", self.method);
@@ -165,14 +167,19 @@ impl Request<'_> {
             let cookies = self.headers.iter().filter(|(name, _)| is_cookie(name));
             pairs::write_cookies(out, cookies.map(|&(_, value)| value));
         });
-        object.with("server", |out| self.write_server(out));
+        if !lean {
+            object.with("server", |out| self.write_server(out));
+        } else if !self.query.is_empty() {
+            // The one thing in `server` that nothing else says: the query as it was received.
+            object.with("url", |out| self.write_url(out));
+        }
         object.with("uploaded_files", |out| out.put_slice(b"[]"));
         object.text("scheme", self.scheme);
         object.text("host", self.host);
         object.with("port", |out| self.write_port(out));
         object.text("protocol_version", self.protocol_version);
         object.text("remote_addr", self.remote_addr);
-        self.write_additions(&mut object, form);
+        self.write_additions(&mut object, form, lean);
         let body_fits = match *form {
             Form::Raw(length) => {
                 object.number("body_length", length);
@@ -188,14 +195,19 @@ impl Request<'_> {
     /// What this version adds to the frame, once at the top and once as attributes: the attributes
     /// are what reaches an application through older workers. An attribute is a string, so the
     /// header list is JSON text there.
-    fn write_additions(&self, object: &mut json::Object<'_>, form: &Form<'_>) {
-        object.with("header_list", |out| self.write_header_list(out, HeaderList::Member));
+    fn write_additions(&self, object: &mut json::Object<'_>, form: &Form<'_>, lean: bool) {
+        if !lean || self.repeats_a_header() {
+            object.with("header_list", |out| self.write_header_list(out, HeaderList::Member));
+        }
         object.text("request_id", self.request_id);
         if let Some(deadline) = self.deadline_unix_ms {
             object.number("deadline_unix_ms", deadline);
         }
         if matches!(form, Form::Base64(_)) {
             object.text("body_encoding", "base64");
+        }
+        if lean {
+            return;
         }
         object.with("attributes", |out| {
             let mut attributes = json::Object::new(out);
@@ -235,6 +247,13 @@ impl Request<'_> {
         object.end();
     }
 
+    /// Whether the header map says less than the header list.
+    fn repeats_a_header(&self) -> bool {
+        self.headers.iter().enumerate().any(|(index, (name, _))| {
+            self.headers[..index].iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
+        })
+    }
+
     /// Every header as `[name, value]`, in order.
     fn write_header_list(&self, out: &mut BytesMut, form: HeaderList) {
         // As text, every quote has one more backslash before it, and there are quotes around it.
@@ -264,16 +283,18 @@ impl Request<'_> {
         server.with("port", |out| self.write_port(out));
         server.text("remote_addr", self.remote_addr);
         server.text("method", self.method);
-        server.with("url", |out| {
-            out.put_u8(b'"');
-            json::escape(out, self.path);
-            if !self.query.is_empty() {
-                out.put_u8(b'?');
-                json::escape(out, self.query);
-            }
-            out.put_u8(b'"');
-        });
+        server.with("url", |out| self.write_url(out));
         server.end();
+    }
+
+    fn write_url(&self, out: &mut BytesMut) {
+        out.put_u8(b'"');
+        json::escape(out, self.path);
+        if !self.query.is_empty() {
+            out.put_u8(b'?');
+            json::escape(out, self.query);
+        }
+        out.put_u8(b'"');
     }
 
     fn write_port(&self, out: &mut BytesMut) {

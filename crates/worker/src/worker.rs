@@ -57,12 +57,19 @@ impl Worker {
 
     pub(crate) fn capabilities(&self) -> Capabilities {
         let bits = self.capabilities.load(Ordering::Relaxed);
-        Capabilities { keep_alive: bits & 1 != 0, raw_body: bits & 2 != 0, cancel: bits & 4 != 0 }
+        Capabilities {
+            keep_alive: bits & 1 != 0,
+            raw_body: bits & 2 != 0,
+            cancel: bits & 4 != 0,
+            lean: bits & 8 != 0,
+        }
     }
 
     pub(crate) fn announce(&self, set: Capabilities) {
-        let bits =
-            u8::from(set.keep_alive) | u8::from(set.raw_body) << 1 | u8::from(set.cancel) << 2;
+        let bits = u8::from(set.keep_alive)
+            | u8::from(set.raw_body) << 1
+            | u8::from(set.cancel) << 2
+            | u8::from(set.lean) << 3;
         self.capabilities.store(bits, Ordering::Relaxed);
     }
 

@@ -79,7 +79,7 @@ final class BootTest extends WorkerTestCase
     {
         $worker = $this->unwatched(WorkerProcess::code('return fn (array $r) => "x";'));
         $client = $worker->connect();
-        self::assertSame(['keep_alive', 'raw_body', 'cancel'], $client->ask('GET', '/')['capabilities']);
+        self::assertSame(['keep_alive', 'raw_body', 'cancel', 'lean'], $client->ask('GET', '/')['capabilities']);
         self::assertArrayNotHasKey('capabilities', $client->ask('GET', '/'));
         $client->close();
         self::assertSame('x', $worker->connect()->ask('GET', '/')['body']);

@@ -12,7 +12,7 @@ final class ConformTest extends WorkerTestCase
     protected function setUp(): void
     {
         $worker = $this->worker(dirname(__DIR__) . '/conform/app.php');
-        self::assertSame(['ready' => true, 'capabilities' => ['keep_alive', 'raw_body', 'cancel']], $worker->ready);
+        self::assertSame(['ready' => true, 'capabilities' => ['keep_alive', 'raw_body', 'cancel', 'lean']], $worker->ready);
         $this->client = $worker->connect();
     }
 

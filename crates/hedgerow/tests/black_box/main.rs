@@ -33,6 +33,8 @@ mod metrics;
 mod php;
 // Bytes to PHP and back.
 mod php_bodies;
+// What a lean frame leaves out, the application sees.
+mod php_lean;
 // Who waits for a worker, how long, and who does not.
 mod queue;
 // What is written down, of every request, once.

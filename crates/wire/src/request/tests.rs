@@ -33,6 +33,50 @@ fn encode(request: &Request<'_>, set: Capabilities) -> Result<(Value, Sent), Enc
     Ok((serde_json::from_slice(&payload).unwrap(), sent))
 }
 
+/// What a lean worker does to have the whole again.
+fn worked_out(mut lean: Value) -> Value {
+    let frame = lean.as_object_mut().unwrap();
+    let url = frame.remove("url").unwrap_or_else(|| frame["path"].clone());
+    let mut server = json!({ "url": url });
+    for name in ["host", "port", "remote_addr", "method"] {
+        server[name] = frame[name].clone();
+    }
+    let pairs = frame["headers"].as_object().unwrap().iter();
+    let pairs = Value::from_iter(pairs.map(|(name, value)| json!([name, value])));
+    let list = frame.entry("header_list").or_insert(pairs).clone();
+    let mut attributes = json!({ "header_list": list.to_string() });
+    for name in ["request_id", "deadline_unix_ms", "body_encoding"] {
+        if let Some(value) = frame.get(name) {
+            attributes[name] = value.as_str().map_or(value.to_string(), str::to_owned).into();
+        }
+    }
+    frame.insert("server".to_owned(), server);
+    frame.insert("attributes".to_owned(), attributes);
+    lean
+}
+
+#[test]
+fn a_lean_worker_gets_nothing_twice_and_misses_nothing() {
+    // In the order in which a map of this test sorts them.
+    let plain: &[(&str, &[u8])] = &[("a", b"1"), ("Host", b"example.org"), ("X-Latin", b"gr\xfcn")];
+    let repeated: &[(&str, &[u8])] = &[("Cookie", b"a=b"), ("X", b"1"), ("cookie", b"c=d")];
+    let lean = Capabilities { lean: true, ..Capabilities::NONE };
+    for (headers, query, body) in [
+        (plain, "a=%20b", &b""[..]),
+        (plain, "", b"text"),
+        (repeated, "x", b"\xff\x00"),
+        (&[], "", b""),
+    ] {
+        let request = Request { query, ..request(headers, Body::Inline(body)) };
+        let (full, _) = encode(&request, Capabilities::NONE).unwrap();
+        let (slim, _) = encode(&request, lean).unwrap();
+        assert!(slim.get("server").is_none() && slim.get("attributes").is_none(), "{slim}");
+        assert_eq!(slim.get("header_list").is_some(), std::ptr::eq(headers, repeated), "{slim}");
+        assert_eq!(slim.get("url").is_some(), !query.is_empty(), "{slim}");
+        assert_eq!(worked_out(slim), full);
+    }
+}
+
 #[test]
 fn the_golden_frame_case_43() {
     let headers: &[(&str, &[u8])] = &[

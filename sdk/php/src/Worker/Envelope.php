@@ -15,12 +15,16 @@ final class Envelope
         'id' => '', 'method' => 'GET', 'path' => '/', 'scheme' => 'http', 'host' => '', 'port' => '',
         'protocol_version' => '1.1', 'remote_addr' => '',
     ];
+    private const JSON = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_UNESCAPED_LINE_TERMINATORS;
     private const MAPS = ['query', 'headers', 'cookies', 'attributes', 'server', 'uploaded_files'];
 
     /** @return array<string, mixed> */
     public static function of(Incoming $incoming): array
     {
         $frame = $incoming->frame;
+        if (!isset($frame['server']) && !isset($frame['attributes']) && isset($frame['request_id']) && is_array($frame['headers'] ?? null)) {
+            $frame = self::filled($frame);
+        }
         if (!self::isWhole($frame)) {
             $frame = self::mended($frame);
         }
@@ -30,6 +34,33 @@ final class Envelope
         }
         if (($frame['body'] ?? null) !== $incoming->body) {
             $frame['body'] = $incoming->body;
+        }
+        return $frame;
+    }
+
+    /**
+     * What a gateway leaves out for a worker that is `lean`, worked out from what it sent: nothing of it is news.
+     *
+     * @param array<array-key, mixed> $frame
+     * @return array<array-key, mixed>
+     */
+    private static function filled(array $frame): array
+    {
+        $frame['server'] = [
+            'host' => $frame['host'] ?? '', 'port' => $frame['port'] ?? '', 'remote_addr' => $frame['remote_addr'] ?? '',
+            'method' => $frame['method'] ?? '', 'url' => $frame['url'] ?? $frame['path'] ?? '',
+        ];
+        unset($frame['url']);
+        if (!isset($frame['header_list'])) {
+            $list = [];
+            foreach ($frame['headers'] as $name => $value) {
+                $list[] = [(string) $name, $value];
+            }
+            $frame['header_list'] = $list;
+        }
+        $frame['attributes'] = ['request_id' => $frame['request_id'], 'header_list' => json_encode($frame['header_list'], self::JSON)];
+        if (isset($frame['deadline_unix_ms'])) {
+            $frame['attributes']['deadline_unix_ms'] = (string) $frame['deadline_unix_ms'];
         }
         return $frame;
     }

@@ -7,7 +7,7 @@ namespace Hedgerow\Worker;
 /** The one line a worker writes on HEDGEROW_READY_FD when it has booted, or has failed to. */
 final class Ready
 {
-    public const CAPABILITIES = ['keep_alive', 'raw_body', 'cancel'];
+    public const CAPABILITIES = ['keep_alive', 'raw_body', 'cancel', 'lean'];
 
     /** @param resource|null $pipe */
     private function __construct(private mixed $pipe)
