@@ -102,7 +102,7 @@ def run(options):
         print(f"**{title}**: {count:,} calls in each run, hedged after {after * 1000:.0f} ms "
               f"(p99 of how late a call was sent: {max(late, also) * 1000:.1f} ms)\n")
         print(table.markdown(
-            ["", "without a hedge", "foretold", "measured", "foretold is expected within", ""],
+            ["", "without a hedge", "foretold", "measured", "expected within", ""],
             [[name, "-" if name == "extra" else shown(name, table.quantile(alone, dict(QUANTILES)[name])), shown(name, said),
               shown(name, measured), f"{shown(name, low)} to {shown(name, high)}", "holds" if holds else "**does not hold**"]
              for name, said, measured, (low, high), holds in rows]) + "\n")
