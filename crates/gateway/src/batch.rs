@@ -271,7 +271,7 @@ impl Inner {
         // A key that used up the deadline leaves its worker the usual time all the same.
         let own = clock.now() + parked.request_timeout;
         let until = until.map_or(own, |until| until.max(own));
-        let wait = self.shared.pool.resume(Deadline::new(until, Phase::Request));
+        let wait = self.shared.pool()?.resume(Deadline::new(until, Phase::Request));
         let lease = self.worker(turn, wait).await?;
         head.set_deadline(wall::now().unix_millis_after(parked.request_timeout));
         let deadline = Deadline::new(clock.now() + parked.request_timeout, Phase::Request);

@@ -40,7 +40,7 @@ impl Inner {
             return Err(Failure::new(Class::WorkerPoolExhausted, At::Gateway, text));
         };
         let times = parked.times;
-        let wait = self.shared.pool.acquire_with(deadline, times.queue);
+        let wait = self.shared.pool()?.acquire_with(deadline, times.queue);
         let lease = self.worker(turn, wait).await?;
         let clock = self.shared.clock;
         let silence = times.stream_idle.unwrap_or(dispatch.silence);
@@ -207,7 +207,7 @@ impl Asking {
 
     async fn lease(&self) -> Result<Lease, Failure> {
         let until = self.shared.clock.now() + self.dispatch.silence;
-        self.shared.pool.step(Deadline::new(until, Phase::Queue)).await
+        self.shared.pool()?.step(Deadline::new(until, Phase::Queue)).await
     }
 
     async fn exchange(&self, lease: Lease, job: Job, event: Event) -> Result<Answer, Failure> {

@@ -71,7 +71,7 @@ impl Inner {
         parked: &Parked,
         deadline: Deadline,
     ) -> Result<Answer, Failure> {
-        let (pool, times) = (&self.shared.pool, parked.times);
+        let (pool, times) = (self.shared.pool()?, parked.times);
         let Some(dispatch) = turn.live.settings.dispatch else {
             let lease = self.worker(turn, pool.acquire_with(deadline, times.queue)).await?;
             let head = Arc::<Head>::clone(head);

@@ -13,6 +13,7 @@ use crate::record::Recorder;
 use crate::settings::Settings;
 use crate::tls::{Acceptor, TlsError};
 use hedgerow_clock::Clock;
+use hedgerow_policy::failure::{At, Class, Failure};
 use hedgerow_worker::Pool;
 use std::io;
 use std::net::SocketAddr;
@@ -83,7 +84,7 @@ impl Live {
 pub(crate) struct Shared {
     live: RwLock<Arc<Live>>,
     calls: OnceLock<Calls>,
-    pub(crate) pool: Pool,
+    pool: Option<Pool>,
     pub(crate) recorder: Recorder,
     pub(crate) clock: Clock,
     pub(crate) memory: Arc<Memory>,
@@ -97,6 +98,16 @@ impl Shared {
         let mut phase = self.phase.clone();
         // An error means that the gateway is gone, which is as good as the phase.
         let _ = phase.wait_for(|phase| *phase >= Phase::Failing).await;
+    }
+
+    /// The workers.
+    ///
+    /// # Errors
+    /// `not_found`, where there are none.
+    pub(crate) fn pool(&self) -> Result<&Pool, Failure> {
+        let none =
+            || Failure::new(Class::NotFound, At::Gateway, "no route leads here, and no worker");
+        self.pool.as_ref().ok_or_else(none)
     }
 
     /// What makes the calls that workers ask for.
@@ -127,14 +138,15 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Opens the address and serves. Needs a tokio runtime with time and I/O.
+    /// Opens the address and serves. Without a pool, only the routes that lead elsewhere do; what
+    /// would go to a worker is `not_found`. Needs a tokio runtime with time and I/O.
     ///
     /// # Errors
     /// When the address, the certificate or the header prefix cannot be used. Nothing is left
     /// running then.
     pub fn start(
         settings: Settings,
-        pool: Pool,
+        pool: impl Into<Option<Pool>>,
         recorder: Recorder,
         clock: Clock,
     ) -> Result<Gateway, StartError> {
@@ -152,7 +164,7 @@ impl Gateway {
             memory: Memory::new(live.settings.body_memory, move |held| told.set_body_memory(held)),
             live: RwLock::new(Arc::new(live)),
             calls: OnceLock::new(),
-            pool,
+            pool: pool.into(),
             recorder,
             clock,
             connections: Arc::new(Semaphore::new(permits as usize)),

@@ -202,6 +202,10 @@ impl Inner {
         let host = asked.map_or(addressed.host, |asked| asked.host);
         let settings = &turn.live.settings;
         let way = route::find(settings, &parts.method, host, parts.uri.path());
+        if *way.to == Target::Worker {
+            // Said before the body comes: nobody would read it.
+            self.shared.pool()?;
+        }
         let reader = Reader {
             memory: Arc::clone(&self.shared.memory),
             limit: way.body_limit,

@@ -101,7 +101,7 @@ async fn serve(
 ) -> Result<(), String> {
     // Signals first: one that comes while workers boot must not be lost.
     let mut signals = Signals::new().map_err(|e| format!("signals cannot be taken: {e}"))?;
-    if config.worker.is_set() {
+    if config.serves() {
         free(config.server.listen, "server.listen")?;
     }
     free(config.admin.listen, "admin.listen")?;
@@ -203,10 +203,11 @@ impl Running {
                 .map_err(|e| format!("egress.listen: {e}"))
         });
         let egress = egress.transpose()?;
-        let Some(pool) = self.pool.clone() else {
+        if !config.serves() {
             return Ok(Open { gateway: None, admin, egress });
-        };
-        let gateway = Gateway::start(settings, pool, recorder, clock).map_err(|e| e.to_string())?;
+        }
+        let gateway = Gateway::start(settings, self.pool.clone(), recorder, clock);
+        let gateway = gateway.map_err(|e| e.to_string())?;
         gateway.make_calls(self.calls.clone());
         Ok(Open { gateway: Some(gateway), admin, egress })
     }

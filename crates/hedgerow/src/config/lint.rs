@@ -195,10 +195,6 @@ impl Linter<'_> {
 
     fn routes(&mut self) {
         let server = &self.config.server;
-        if let (false, Some(first)) = (self.config.worker.is_set(), self.document.route.0.first()) {
-            let advice = "server.listen opens with a pool of workers: set worker.command";
-            self.warn(&first.place, "routes do nothing without workers", advice);
-        }
         for (at, (route, sub)) in self.config.routes.iter().zip(&self.document.route.0).enumerate()
         {
             let read = route.read_timeout.unwrap_or(self.config.worker.read_timeout);
@@ -208,6 +204,10 @@ impl Linter<'_> {
             if let Some(set) = changed.into_iter().flatten().next().filter(|_| longer) {
                 let message = "the read timeout of this route is longer than its request timeout";
                 self.warn(&set.place, message, "the request's own limit always ends it first");
+            }
+            if route.to == RouteTarget::Worker && !self.config.worker.is_set() {
+                let advice = "every request of it is answered 404: set worker.command";
+                self.warn(&sub.place, "this route leads to workers, and there are none", advice);
             }
             if route.to != RouteTarget::Worker {
                 self.for_the_worker_alone(&sub.inner);

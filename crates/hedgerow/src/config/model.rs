@@ -42,6 +42,14 @@ pub struct Config {
     pub cache: Cache,
 }
 
+impl Config {
+    /// Whether `server.listen` is opened: something answers there, workers or a route elsewhere.
+    #[must_use]
+    pub fn serves(&self) -> bool {
+        self.worker.is_set() || self.routes.iter().any(|route| route.to != RouteTarget::Worker)
+    }
+}
+
 /// `[server]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {

@@ -91,3 +91,22 @@ fn a_stream_flows_and_a_client_that_leaves_ends_its_call() {
     });
     server.wait_phase("streaming", 0);
 }
+
+#[test]
+fn without_workers_the_routes_that_lead_elsewhere_are_served() {
+    let models = Models::start();
+    let upstream = models.config("");
+    let route = "\n[[route]]\npath = \"/models/*\"\nto = \"upstream:models\"\n";
+    let lines = format!("worker.command = \"\"\n{upstream}{route}");
+    let server = Server::start_in(Scratch::new(), &lines, &[]);
+    assert_eq!(server.admin_request("GET /ready").status(), 200);
+    assert_eq!(server.get("/models/a").status(), 200);
+    let mut client = server.connect();
+    client.send("POST /hello HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\n");
+    let nowhere = client.response();
+    assert_eq!(nowhere.status(), 404, "said before its body came: {nowhere:?}");
+    assert_eq!(nowhere.header("x-vhttpd-error-class"), Some("not_found"));
+    server.signal(rustix::process::Signal::HUP);
+    server.event("reload.done", |_| true);
+    assert_eq!(server.get("/models/b").status(), 200, "a reload changes nothing");
+}

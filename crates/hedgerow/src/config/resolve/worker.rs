@@ -127,7 +127,10 @@ impl Resolver<'_> {
                 let cache = document.cache.inner.resp.inner.listen.value.0.is_some();
                 let refused = ways.iter().any(|(key, ..)| self.refused.contains(*key));
                 let egress = document.egress.inner.listen.value.0.is_some();
+                let elsewhere =
+                    document.route.0.iter().any(|route| route.inner.to.value != "worker");
                 let other = runs("cache.resp.listen", cache) || runs("egress.listen", egress);
+                let other = other || elsewhere;
                 if !refused && !other {
                     let message = match &self.sources.file {
                         Some(_) => "nothing to run",
