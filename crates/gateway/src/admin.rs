@@ -8,6 +8,7 @@ mod assets;
 mod cache;
 mod control;
 mod crowd;
+mod events;
 mod frame;
 mod guard;
 mod routes;

@@ -8,6 +8,7 @@ use crate::answer::{Reply, ReplyBody};
 use crate::connection::Response;
 use crate::head::Head;
 use crate::plan::{context, nobody_calls};
+use crate::record::Stage;
 use crate::route::PoolTimes;
 use crate::service::{Inner, NoAnswer, Turn};
 use crate::stream::Source;
@@ -166,6 +167,7 @@ impl Inner {
             return self.fail(turn, nobody_calls(), asked, false);
         };
         calls.plan_came();
+        turn.active.set_stage(Stage::Calling);
         match Results::start(&calls.current(), batch, &context(&turn), Form::of(asked)) {
             Ok(results) => {
                 let (headers, stream) = (results.headers(), results.stream());
@@ -264,6 +266,7 @@ impl Inner {
             let text = "the application asks for batch after batch";
             return Err(Failure::new(Class::AppContractError, At::Worker, text));
         }
+        turn.active.set_stage(Stage::Calling);
         let (clock, state) = (self.shared.clock, batch.state.clone());
         let until = batch.deadline_ms.map(|ms| clock.now() + Duration::from_millis(ms));
         let running = calls.current().batch(batch, &context(turn), BatchOptions::default());

@@ -188,7 +188,7 @@ impl Shared {
             received: self.clock.now(),
         };
         let active = self.recorder.begin_via(start, Via::Egress);
-        active.set_stage(Stage::Working);
+        active.set_stage(Stage::Calling);
         let mut cancelled: Cancelled = Box::pin(active.cancelling());
         let mut report = Report::default();
         let answering = async {

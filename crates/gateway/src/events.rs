@@ -1,7 +1,7 @@
 //! The event log's lines: NDJSON, `type` and `ts` first.
 //!
-//! Invariant: a line is built only where an event log is open, and building it touches nothing
-//! but the buffer of the thread. Words of an application go into `error_message`, `error` and
+//! Invariant: a line is built only where somebody keeps it (the event log, the newest events in
+//! memory), once for both, and building it touches nothing but the buffer of the thread. Words of an application go into `error_message`, `error` and
 //! `line`, and into those alone; where the log is to be redacted, all three are masked.
 
 mod cache;
@@ -14,6 +14,7 @@ pub(crate) use pool::Processes;
 use crate::finish;
 use crate::line::{self, Line};
 use crate::live::{Entry, Via};
+use crate::recent::Kind;
 use crate::record::{Inner, Outcome, Recorder};
 use crate::wall::{self, Stamp};
 use hedgerow_policy::observe::{Event, Observer};
@@ -25,25 +26,37 @@ use std::time::Duration;
 /// What stands in for words that are not to be written down.
 const MASK: &str = "[redacted]";
 
-/// Writes one event. False when it was dropped.
+/// Writes one event. False when the log had no room for it.
 pub(crate) fn write(inner: &Inner, kind: &str, fields: impl FnOnce(&mut Line<'_>)) -> bool {
-    write_at(inner, kind, None, fields)
+    write_as(inner, kind, wall::now(), Some(Kind::Notable), fields)
 }
 
-fn write_at(
+/// The same, for one that is usual, or not kept in memory at all.
+fn write_as(
     inner: &Inner,
     kind: &str,
-    at: Option<Stamp>,
+    at: Stamp,
+    keep: Option<Kind>,
     fields: impl FnOnce(&mut Line<'_>),
 ) -> bool {
-    let Some(sink) = &inner.events else { return true };
-    let at = at.unwrap_or_else(wall::now);
+    let keep = keep.filter(|_| inner.recent.is_on());
+    if inner.events.is_none() && keep.is_none() {
+        return true;
+    }
     line::with_buffer(|out| {
         let mut line = Line::event(out, inner.settings.line_limit, kind, at);
         fields(&mut line);
         line.end();
-        sink.push(out)
+        if let Some(keep) = keep {
+            inner.recent.push(out, keep);
+        }
+        inner.events.as_ref().is_none_or(|sink| sink.push(out))
     })
+}
+
+/// How something is kept that went well, or did not.
+const fn kept(well: bool) -> Option<Kind> {
+    Some(if well { Kind::Usual } else { Kind::Notable })
 }
 
 /// What an application said, as far as it may be written down.
@@ -57,11 +70,14 @@ pub(crate) fn request(inner: &Inner, entry: &Entry, end: &Outcome, took: Duratio
         Via::Server => "http.request",
         Via::Egress => "egress.request",
     };
-    write_at(inner, kind, Some(at), |line| {
+    let well = end.failure.is_none() && end.status < 500;
+    write_as(inner, kind, at, kept(well), |line| {
         who(line, entry);
         line.addr("remote_addr", entry.remote_addr);
         line.str("protocol", entry.protocol);
         finish::fields(line, entry, end, took);
+        line.opt_num("worker_pid", entry.worker_pid());
+        entry.timeline.write(line, entry.received, entry.received + took);
         if entry.stream_failed.load(Relaxed) {
             line.flag("stream_failed", true);
         }

@@ -93,7 +93,7 @@ impl Inner {
     ) -> Result<Lease, Failure> {
         turn.active.set_stage(Stage::Queued);
         let lease = wait.await?;
-        turn.active.set_worker(lease.worker());
+        turn.active.set_worker(lease.worker(), lease.pid());
         if !lease.waited().is_zero() {
             turn.active.set_queue_wait(lease.waited());
         }

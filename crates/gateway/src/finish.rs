@@ -25,7 +25,7 @@ pub(crate) fn finish(inner: &Inner, entry: &Entry, place: Option<Place>, outcome
         }
         Via::Egress => inner.metrics.egress(&entry.method, outcome.status, failure),
     }
-    if inner.access.is_none() && inner.events.is_none() {
+    if inner.access.is_none() && inner.events.is_none() && !inner.recent.is_on() {
         return;
     }
     // One stamp for both lines: they are found by each other.

@@ -131,11 +131,49 @@ impl<'b> Line<'b> {
         }
     }
 
+    /// A duration in milliseconds where there is one.
+    pub(crate) fn opt_millis(&mut self, key: &'static str, value: Option<Duration>) {
+        if let Some(value) = value {
+            self.millis(key, value);
+        }
+    }
+
     /// True or false.
     pub(crate) fn flag(&mut self, key: &'static str, value: bool) {
         if self.key(key, 5) {
             self.out.extend_from_slice(if value { b"true" } else { b"false" });
         }
+    }
+
+    /// A list of objects. One that does not fit is left out, with those after it.
+    pub(crate) fn list<T>(
+        &mut self,
+        key: &'static str,
+        items: impl IntoIterator<Item = T>,
+        fields: impl Fn(&mut Line<'_>, T),
+    ) {
+        if !self.key(key, 2) {
+            return;
+        }
+        self.out.push(b'[');
+        let first = self.out.len();
+        for item in items {
+            let before = self.out.len();
+            if before > first {
+                self.out.push(b',');
+            }
+            let (start, limit) = (self.out.len(), self.room().saturating_sub(2));
+            self.out.push(b'{');
+            let mut object = Line { out: &mut *self.out, start, limit, truncated: false };
+            fields(&mut object, item);
+            if object.truncated || object.room() == 0 {
+                self.out.truncate(before);
+                self.truncated = true;
+                break;
+            }
+            self.out.push(b'}');
+        }
+        self.out.push(b']');
     }
 
     /// Closes the object and the line.

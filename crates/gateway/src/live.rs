@@ -4,6 +4,7 @@
 //! table never refuses a request, it only stops showing it. Each thread enters requests into a
 //! shard of its own, so that begin and finish do not meet on one lock.
 
+use crate::timeline::Timeline;
 use hedgerow_policy::Moment;
 use hedgerow_upstream::Report;
 use std::net::IpAddr;
@@ -11,44 +12,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::Notify;
 
+pub use crate::timeline::Stage;
+
 /// A power of two, and well over the threads a gateway runs.
 const SHARDS: usize = 32;
 /// A worker id that says "none".
 const NO_WORKER: u32 = u32::MAX;
 /// A duration that says "none".
 const NONE: u64 = u64::MAX;
-
-/// Where a request is on its way.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Stage {
-    /// Its body is being read.
-    Receiving,
-    /// It waits for a worker.
-    Queued,
-    /// A worker has it.
-    Working,
-    /// The answer is being written.
-    Sending,
-    /// A stream is being written.
-    Streaming,
-}
-
-impl Stage {
-    const ALL: [Stage; 5] =
-        [Stage::Receiving, Stage::Queued, Stage::Working, Stage::Sending, Stage::Streaming];
-
-    /// The stage as the admin pages spell it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Stage::Receiving => "receiving",
-            Stage::Queued => "queued",
-            Stage::Working => "working",
-            Stage::Sending => "sending",
-            Stage::Streaming => "streaming",
-        }
-    }
-}
 
 /// Where a request came in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,9 +49,9 @@ pub(crate) struct Entry {
     pub(crate) received: Moment,
     pub(crate) via: Via,
     pub(crate) call: OnceLock<CallMade>,
-    /// Stage and its begin in one word, so that no snapshot sees one without the other.
-    stage: AtomicU64,
+    pub(crate) timeline: Timeline,
     worker: AtomicU32,
+    worker_pid: AtomicU32,
     deadline: AtomicU64,
     queue_wait: AtomicU64,
     pub(crate) bytes_in: AtomicU64,
@@ -108,8 +79,9 @@ impl Entry {
             received: start.received,
             via,
             call: OnceLock::new(),
-            stage: AtomicU64::new(pack(Stage::Receiving, start.received)),
+            timeline: Timeline::new(start.received),
             worker: AtomicU32::new(NO_WORKER),
+            worker_pid: AtomicU32::new(0),
             deadline: AtomicU64::new(NONE),
             queue_wait: AtomicU64::new(NONE),
             bytes_in: AtomicU64::new(0),
@@ -122,15 +94,22 @@ impl Entry {
     }
 
     pub(crate) fn set_stage(&self, stage: Stage, now: Moment) {
-        self.stage.store(pack(stage, now), Relaxed);
+        let worker = if stage == Stage::Working { self.worker() } else { None };
+        self.timeline.enter(stage, now, worker);
     }
 
-    pub(crate) fn set_worker(&self, worker: u32) {
+    pub(crate) fn set_worker(&self, worker: u32, pid: Option<u32>) {
         self.worker.store(worker, Relaxed);
+        self.worker_pid.store(pid.unwrap_or(0), Relaxed);
     }
 
     pub(crate) fn worker(&self) -> Option<u32> {
         Some(self.worker.load(Relaxed)).filter(|&id| id != NO_WORKER)
+    }
+
+    /// The process of that worker; none where somebody else runs it.
+    pub(crate) fn worker_pid(&self) -> Option<u32> {
+        Some(self.worker_pid.load(Relaxed)).filter(|&pid| pid != 0)
     }
 
     pub(crate) fn set_deadline(&self, at: Moment) {
@@ -152,7 +131,7 @@ impl Entry {
 
     /// Stage, and when it began.
     pub(crate) fn stage(&self) -> (Stage, Moment) {
-        unpack(self.stage.load(Relaxed))
+        self.timeline.stage()
     }
 
     fn cancel(&self) {
@@ -170,17 +149,6 @@ impl Entry {
             notified.await;
         }
     }
-}
-
-/// Three bits of stage, and the moment without its highest three: they are zero for 73 years.
-const fn pack(stage: Stage, since: Moment) -> u64 {
-    since.as_nanos() << 3 | stage as u64
-}
-
-fn unpack(packed: u64) -> (Stage, Moment) {
-    let index = usize::try_from(packed & 7).unwrap_or(0);
-    let stage = Stage::ALL.get(index).copied().unwrap_or(Stage::Receiving);
-    (stage, Moment::from_nanos(packed >> 3))
 }
 
 /// Where an entry sits.

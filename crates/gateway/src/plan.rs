@@ -6,6 +6,7 @@
 
 use crate::answer;
 use crate::connection::Response;
+use crate::record::Stage;
 use crate::service::{Inner, NoAnswer, Turn};
 use bytes::Bytes;
 use hedgerow_policy::Moment;
@@ -26,6 +27,7 @@ impl Inner {
             return self.fail(turn, nobody_calls(), asked, false);
         };
         calls.plan_came();
+        turn.active.set_stage(Stage::Calling);
         let opened = calls.current();
         let opened = tokio::select! {
             biased;

@@ -29,7 +29,7 @@ impl Inner {
         let Some(calls) = self.shared.calls() else {
             return self.fail(turn, nobody_calls(), &head.headers, false);
         };
-        turn.active.set_stage(Stage::Working);
+        turn.active.set_stage(Stage::Calling);
         let client = calls.current().client().clone();
         let options = CallOptions { trace: turn.ids.trace.as_str().into(), ..Default::default() };
         let body = match body {

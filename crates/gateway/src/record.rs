@@ -10,6 +10,7 @@ use crate::finish;
 use crate::history::History;
 use crate::live::{CallMade, Entry, Live, Place, Via};
 use crate::metrics::Metrics;
+use crate::recent::Recent;
 use crate::sink::{self, Sink};
 use crate::wall::{self, Stamp};
 use hedgerow_clock::Clock;
@@ -51,6 +52,8 @@ pub struct Settings {
     pub live_limit: usize,
     /// Bytes of lines that may wait for the disk, for each of the two logs.
     pub buffer_limit: usize,
+    /// Bytes of the newest events kept in memory; zero: none.
+    pub recent_limit: usize,
     /// Longest line, in bytes.
     pub line_limit: usize,
 }
@@ -64,6 +67,7 @@ impl Default for Settings {
             redact: false,
             live_limit: 20_000,
             buffer_limit: 8 << 20,
+            recent_limit: 4 << 20,
             line_limit: 16 << 10,
         }
     }
@@ -122,6 +126,7 @@ pub(crate) struct Inner {
     pub(crate) history: History,
     pub(crate) access: Option<Sink>,
     pub(crate) events: Option<Sink>,
+    pub(crate) recent: Recent,
     pub(crate) processes: Processes,
     pub(crate) started: Stamp,
 }
@@ -164,6 +169,7 @@ impl Recorder {
             live: Live::new(settings.live_limit),
             metrics: Metrics::new(),
             history: History::new(),
+            recent: Recent::new(settings.recent_limit),
             processes: Processes::default(),
             started: wall::now(),
             settings,
@@ -309,9 +315,14 @@ impl Active {
         self.entry.set_stage(stage, self.inner.clock.now());
     }
 
-    /// It is with this worker.
-    pub fn set_worker(&self, worker: u32) {
-        self.entry.set_worker(worker);
+    /// It is with this worker, in that process.
+    pub fn set_worker(&self, worker: u32, pid: Option<u32>) {
+        self.entry.set_worker(worker, pid);
+    }
+
+    /// The next piece of its stream was waited for since then.
+    pub(crate) fn waited_for_source(&self, since: Moment) {
+        self.entry.timeline.waited_for_source(self.inner.clock.now().since(since));
     }
 
     /// It must be done by then.

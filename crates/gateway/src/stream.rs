@@ -81,12 +81,14 @@ impl Flow {
     /// Waits for the next piece, or for an operator to cancel the request.
     pub(crate) async fn next(mut self) -> Step {
         loop {
+            let since = self.tail.shared.clock.now();
             let next = tokio::select! {
                 biased;
                 next = self.source.next() => next,
                 () = self.tail.active.cancelled() => return self.abort(cancelled()).await,
                 () = self.tail.shared.failing() => Next::Failed(drained()),
             };
+            self.tail.active.waited_for_source(since);
             match next {
                 Next::Skip => {}
                 Next::Data(bytes) => {

@@ -37,12 +37,7 @@ pub enum Command {
     /// Name the drills.
     DrillList,
     /// Tell the story of one request.
-    Explain {
-        /// Its trace id.
-        trace_id: String,
-        /// The event log to read; `None`: the one of the configuration.
-        event_log: Option<PathBuf>,
-    },
+    Explain(Explain),
     /// Run the conformance suite against a worker program.
     Conform {
         /// The program and its arguments, at least one word.
@@ -147,6 +142,19 @@ pub struct DrillModel {
     pub duration: Option<Duration>,
 }
 
+/// `hedgerow explain`
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Explain {
+    /// The trace or the request it is about.
+    pub id: String,
+    /// The event log to read; `None`: ask the running gateway, then read that of the configuration.
+    pub event_log: Option<PathBuf>,
+    /// Whether to print JSON.
+    pub json: bool,
+    /// Where the configuration comes from, which says where the gateway is.
+    pub config: ConfigArguments,
+}
+
 /// A page made from the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
@@ -194,9 +202,10 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, L
     Ok(grammar::command(&matches))
 }
 
-/// An unknown flag of `serve` and `check` is most likely a key: say which one was meant.
+/// An unknown flag of a command that takes keys is most likely a key: say which one was meant.
 fn unknown_flag(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
-    let keys = arguments.get(1).is_some_and(|command| command == "serve" || command == "check");
+    let keyed = ["serve", "check", "explain"];
+    let keys = arguments.get(1).is_some_and(|command| keyed.iter().any(|keyed| command == keyed));
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
     if !keys || error.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -294,8 +303,14 @@ mod tests {
         assert_eq!(parse("hedgerow docs configuration"), Ok(Command::Docs(Page::Configuration)));
         let conform = Command::Conform { command: vec!["php".into(), "-d".into(), "x".into()] };
         assert_eq!(parse("hedgerow conform -- php -d x"), Ok(conform));
-        let explain = Command::Explain { trace_id: "abc".into(), event_log: Some("e".into()) };
-        assert_eq!(parse("hedgerow explain abc --event-log e"), Ok(explain));
+        let explain = Explain {
+            id: "abc".into(),
+            event_log: Some("e".into()),
+            config: serve("hedgerow serve -c x.toml --admin-token t"),
+            json: true,
+        };
+        let line = "hedgerow explain abc --event-log e -c x.toml --admin-token t --json";
+        assert_eq!(parse(line), Ok(Command::Explain(explain)));
         assert!(parse("hedgerow conform").is_err());
     }
 

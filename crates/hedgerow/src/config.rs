@@ -65,6 +65,20 @@ impl Config {
         }
         Ok(Loaded { config: reading.config, warnings: reading.report })
     }
+
+    /// The same for a command that asks a running gateway: that nothing is said about what to run
+    /// is no error.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn load_to_ask(arguments: &crate::cli::ConfigArguments) -> Result<Config, Report> {
+        let mut reading = read(&Sources::gather(arguments)?, &ThisMachine);
+        reading.report.problems.retain(|problem| problem.place != Place::Default);
+        if reading.report.has_errors() {
+            return Err(reading.report);
+        }
+        Ok(reading.config)
+    }
 }
 
 /// Reads a configuration. Looks at nothing but its arguments.

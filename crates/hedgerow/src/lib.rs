@@ -13,6 +13,7 @@ pub mod config;
 pub mod conform;
 pub mod demo;
 pub mod drill;
+pub mod explain;
 pub mod narrator;
 pub mod plan_hedge;
 mod progress;

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use hedgerow::cli::{self, Command};
-use hedgerow::{conform, demo, drill, plan_hedge, serve};
+use hedgerow::{conform, demo, drill, explain, plan_hedge, serve};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -55,8 +55,9 @@ fn main() -> ExitCode {
             print(outcome.code, &outcome.output, &outcome.errors)
         }
         Command::DrillList => print(0, &drill::list().output, ""),
-        Command::Explain { .. } => {
-            print(2, "", "hedgerow: this command is not part of this version\n")
+        Command::Explain(arguments) => {
+            let outcome = explain::run(&arguments);
+            print(outcome.code, &outcome.output, &outcome.errors)
         }
     }
 }

@@ -139,6 +139,7 @@ pub fn record(config: &Config) -> record::Settings {
         },
         event_log: config.log.event_log.clone(),
         redact: config.log.redact,
+        recent_limit: usize::try_from(config.log.recent_limit).unwrap_or(usize::MAX),
         ..record::Settings::default()
     }
 }

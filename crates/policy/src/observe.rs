@@ -7,7 +7,7 @@ mod cache;
 mod call;
 
 pub use cache::CacheEvent;
-pub use call::CallEvent;
+pub use call::{AttemptFacts, CallEvent};
 
 use crate::breaker::Transition;
 use std::time::Duration;

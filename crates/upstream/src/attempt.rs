@@ -53,6 +53,8 @@ pub(crate) struct Attempt {
     pub(crate) bytes: u64,
     /// It was sent once more because a server did nothing with it.
     resent: bool,
+    /// What it is in its trace.
+    pub(crate) span: u64,
     pool: Arc<Pool>,
     stage: Stage,
 }
@@ -71,13 +73,19 @@ enum Stage {
 
 impl Attempt {
     /// Starts over a connection that none of `used` is.
-    pub(crate) fn start(id: AttemptId, pool: &Arc<Pool>, used: &[ConnectionId]) -> Attempt {
+    pub(crate) fn start(
+        id: AttemptId,
+        pool: &Arc<Pool>,
+        used: &[ConnectionId],
+        span: u64,
+    ) -> Attempt {
         let stage = match pool.take(used) {
             Some(lease) => Stage::Connected(lease, None),
             None => Stage::Connecting(Box::pin(pool.clone().connect()), None),
         };
         let (connection, failure) = (None, None);
-        Attempt { id, connection, failure, bytes: 0, resent: false, pool: pool.clone(), stage }
+        let (pool, bytes, resent) = (pool.clone(), 0, false);
+        Attempt { id, connection, failure, bytes, resent, span, pool, stage }
     }
 
     /// Ends it on the wire.
@@ -147,7 +155,7 @@ impl Attempt {
         let (origin, http2) = (&self.pool.origin, lease.is_http2());
         let built = taken_back.or_else(|| {
             let body = key.body.reader();
-            key.template.request(origin, self.id.0, http2, &mut key.jitter, body)
+            key.template.request(origin, self.id.0, http2, self.span, body)
         });
         let Some(request) = built else {
             lease.finish();

@@ -13,9 +13,9 @@ use crate::upstream::Upstream;
 use hedgerow_clock::Timer;
 use hedgerow_policy::failure::{At, Class, Failure, Phase};
 use hedgerow_policy::hedge::{
-    self, Action, AttemptId, Call, Cut, Outcome, Race, Upstream as State, Verdict,
+    self, Action, AttemptId, Call, Cut, Outcome, Race, RaceReport, Upstream as State, Verdict,
 };
-use hedgerow_policy::observe::CallEvent;
+use hedgerow_policy::observe::{AttemptFacts, CallEvent};
 use hedgerow_policy::{Jitter, Moment};
 use http::Request;
 use std::sync::Arc;
@@ -144,7 +144,8 @@ impl Flight {
                 Action::Start { attempt, role, endpoint } => {
                     let used: Vec<_> = self.attempts.iter().filter_map(|a| a.connection).collect();
                     let pool = &self.upstream.pools[endpoint];
-                    self.attempts.push(Attempt::start(attempt, pool, &used));
+                    let span = self.key.jitter.bits() | 1;
+                    self.attempts.push(Attempt::start(attempt, pool, &used, span));
                     let endpoint = &self.upstream.urls[endpoint];
                     self.tell(CallEvent::AttemptStarted { role, endpoint });
                 }
@@ -296,6 +297,7 @@ impl Flight {
                 error: attempt.failure.as_ref().map(|failure| failure.message.as_ref()),
             });
         }
+        self.tell_over(&race);
         let bytes: Vec<u64> = self.attempts.iter().map(|attempt| attempt.bytes).collect();
         let upstream = &self.upstream;
         let duration = self.settled.duration;
@@ -309,6 +311,37 @@ impl Flight {
         );
         upstream.around.ledger.record(entry);
         upstream.tell_transitions();
+    }
+}
+
+impl Flight {
+    /// Tells all that was done for the key.
+    fn tell_over(&self, race: &RaceReport) {
+        let traceparent = self.key.template.traceparent();
+        let facts =
+            self.attempts.iter().zip(&race.attempts).map(|(attempt, report)| AttemptFacts {
+                role: report.role,
+                endpoint: &self.upstream.urls[report.endpoint],
+                span: traceparent.map(|_| attempt.span),
+                start: report.start,
+                first_data: report.first_data,
+                end: report.end,
+                outcome: report.outcome.unwrap_or(Outcome::Abandoned),
+                status: report.status,
+                bytes: attempt.bytes,
+                error: attempt.failure.as_ref().map(|failure| failure.message.as_ref()),
+            });
+        let attempts: Vec<AttemptFacts<'_>> = facts.collect();
+        self.tell(CallEvent::KeyOver {
+            key: self.label.as_deref(),
+            method: self.key.template.method.as_str(),
+            traceparent,
+            age: self.upstream.around.clock.now().since(self.started),
+            duration: self.settled.duration,
+            winner: race.winner,
+            hedged_after: race.hedged_after,
+            attempts: &attempts,
+        });
     }
 }
 

@@ -3,7 +3,6 @@
 //! Invariant: headers that belong to a connection (RFC 9110, 7.6.1) never cross it.
 
 use crate::origin::{Origin, Scheme};
-use hedgerow_policy::jitter::Jitter;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, RETRY_AFTER, TE, TRANSFER_ENCODING,
 };
@@ -46,13 +45,19 @@ impl Template {
         self.headers.contains_key(IDEMPOTENCY_KEY)
     }
 
-    /// The request of attempt `number` (from 0) at that endpoint; `None` if the path is none.
+    /// The trace context of whoever makes the call.
+    pub(crate) fn traceparent(&self) -> Option<&str> {
+        self.headers.get(TRACEPARENT)?.to_str().ok()
+    }
+
+    /// The request of attempt `number` (from 0) at that endpoint, as `span` of its trace; `None` if
+    /// the path is none.
     pub(crate) fn request<B>(
         &self,
         origin: &Origin,
         number: u32,
         http2: bool,
-        jitter: &mut Jitter,
+        span: u64,
         body: B,
     ) -> Option<Request<B>> {
         let mut request = Request::new(body);
@@ -60,7 +65,7 @@ impl Template {
         let headers = request.headers_mut();
         *headers = self.headers.clone();
         headers.insert(ATTEMPT, HeaderValue::from(number + 1));
-        if let Some(trace) = headers.get(TRACEPARENT).and_then(|trace| child(trace, jitter)) {
+        if let Some(trace) = headers.get(TRACEPARENT).and_then(|trace| child(trace, span)) {
             headers.insert(TRACEPARENT, trace);
         }
         let uri: Uri = if http2 {
@@ -86,10 +91,9 @@ impl Template {
 }
 
 /// The same trace, a span of its own (W3C Trace Context).
-fn child(parent: &HeaderValue, jitter: &mut Jitter) -> Option<HeaderValue> {
+fn child(parent: &HeaderValue, span: u64) -> Option<HeaderValue> {
     let text = parent.to_str().ok()?;
     let valid = text.len() == 55 && text.is_ascii() && text.as_bytes()[35] == b'-';
-    let span = jitter.bits() | 1;
     HeaderValue::try_from(format!("{}{span:016x}{}", valid.then(|| &text[..36])?, &text[52..])).ok()
 }
 
@@ -174,7 +178,7 @@ mod tests {
             .unwrap();
         let template = Template::new(&mut request);
         let origin = Origin::parse("http://new:81/base").unwrap();
-        let sent = template.request(&origin, 1, false, &mut Jitter::new(1), ()).unwrap();
+        let sent = template.request(&origin, 1, false, 1, ()).unwrap();
         assert_eq!(sent.uri(), "/base/x?y=1");
         let names: Vec<&str> = sent.headers().keys().map(HeaderName::as_str).collect();
         assert_eq!(names.len(), 3, "{names:?}");
@@ -183,7 +187,7 @@ mod tests {
             (&"new:81".parse().unwrap(), &"2".parse().unwrap())
         );
         assert_eq!(sent.headers()[ATTEMPT], "2");
-        let sent = template.request(&origin, 0, true, &mut Jitter::new(1), ()).unwrap();
+        let sent = template.request(&origin, 0, true, 1, ()).unwrap();
         assert_eq!(sent.uri(), "http://new:81/base/x?y=1");
         assert!(!sent.headers().contains_key("host"));
     }
@@ -210,16 +214,15 @@ mod tests {
         let mut request = Request::get("/").header("traceparent", trace).body(()).unwrap();
         let template = Template::new(&mut request);
         let origin = Origin::parse("http://a").unwrap();
-        let mut jitter = Jitter::new(3);
-        let mut span = || {
-            let sent = template.request(&origin, 0, false, &mut jitter, ()).unwrap();
+        let span = |id| {
+            let sent = template.request(&origin, 0, false, id, ()).unwrap();
             sent.headers()[TRACEPARENT].to_str().unwrap().to_owned()
         };
-        let (a, b) = (span(), span());
-        assert!(a != b && a != trace && a.len() == 55, "{a} {b}");
-        assert!(a.starts_with(&trace[..36]) && a.ends_with("-01"));
+        let (a, b) = (span(3), span(0xa));
+        assert_eq!(a, "00-0af7651916cd43dd8448eb211c80319c-0000000000000003-01");
+        assert_eq!(b, "00-0af7651916cd43dd8448eb211c80319c-000000000000000a-01");
         let odd = HeaderValue::from_static("nonsense");
-        assert_eq!(child(&odd, &mut Jitter::new(1)), None);
+        assert_eq!(child(&odd, 1), None);
     }
 
     #[test]

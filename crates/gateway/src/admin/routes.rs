@@ -5,7 +5,7 @@
 
 use super::crowd::Place;
 use super::watch::Frames;
-use super::{State, assets, cache, frame, guard, shapes, usage, watch};
+use super::{State, assets, cache, events, frame, guard, shapes, usage, watch};
 use crate::metrics::page::{Form, page};
 use bytes::Bytes;
 use http::header::{
@@ -41,6 +41,7 @@ enum Target<'p> {
     Requests,
     History,
     Stream,
+    Events,
     Breakers,
     Usage,
     Cache,
@@ -63,6 +64,7 @@ impl Target<'_> {
             "/admin/requests" => Target::Requests,
             "/admin/history" => Target::History,
             "/admin/stream" => Target::Stream,
+            "/admin/events" => Target::Events,
             "/admin/breakers" => Target::Breakers,
             "/admin/cache" => Target::Cache,
             "/admin/usage" => Target::Usage,
@@ -164,6 +166,10 @@ async fn found<B>(
             Some(frames) => with_headers(StatusCode::OK, SSE, Either::Right(frames)),
             None => error(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
         },
+        Target::Events => {
+            let lines = events::of(&inner.recent, query("trace"), query("type"));
+            reply(StatusCode::OK, "application/x-ndjson", lines.into())
+        }
         Target::Upstreams => {
             let limit = bounded(query("limit"), SESSIONS);
             let offset = query("offset").and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -215,8 +221,7 @@ async fn found<B>(
 }
 
 fn cancel(state: &State, trace: &str) -> Answer {
-    // A trace may hold a colon, which some clients encode.
-    let trace = trace.replace("%3A", ":").replace("%3a", ":");
+    let trace = decoded(trace);
     let cancelled = state.recorder.inner.live.cancel(&trace);
     if cancelled == 0 {
         return not_found();
@@ -248,6 +253,11 @@ fn restart(state: &State, id: Option<&str>) -> Answer {
     let pool = state.control.pool();
     let worker = pool.and_then(|pool| pool.workers.iter().find(|w| w.id == id).map(Into::into));
     json(StatusCode::OK, &One { ok: true, mode: "single", worker })
+}
+
+/// A trace as it is: it may hold a colon, which some clients encode.
+pub(super) fn decoded(trace: &str) -> String {
+    trace.replace("%3A", ":").replace("%3a", ":")
 }
 
 /// Writes down that somebody did something.

@@ -204,7 +204,7 @@ async fn the_live_table_shows_and_cancels() {
     let now = site.recorder.inner.clock.now();
     let old = site.recorder.begin(crate::record::Start { received: now, ..start("a:1") });
     old.set_stage(Stage::Working);
-    old.set_worker(1);
+    old.set_worker(1, None);
     old.set_deadline(now + Duration::from_secs(60));
     let received = now + Duration::from_nanos(1);
     let new = site.recorder.begin(crate::record::Start { received, ..start("b") });

@@ -103,7 +103,7 @@ async fn a_stream_shows_each_second_what_is_the_case() {
     let path = "/<img src=x onerror=alert(1)>".to_owned() + &"x".repeat(5_000);
     let now = site.recorder.inner.clock.now();
     let active = site.recorder.begin(crate::record::Start { path, received: now, ..start("a") });
-    active.set_worker(0);
+    active.set_worker(0, None);
     active.set_stage(Stage::Working);
     let second = stream.next().await;
     assert_eq!(

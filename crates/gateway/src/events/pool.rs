@@ -4,8 +4,9 @@
 //! later seen to exit, or failed to
 //! boot and was then killed. A process the gateway ends because it is stopping is none.
 
-use super::{words, write};
+use super::{words, write, write_as};
 use crate::record::Inner;
+use crate::wall;
 use hedgerow_policy::observe::{EndReason, Event};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -109,7 +110,7 @@ pub(super) fn record(inner: &Inner, event: &Event<'_>) {
             });
         }
         Event::WorkerOutput { worker, pid, stderr, line: said } => {
-            let kept = write(inner, "worker.output", |line| {
+            let kept = write_as(inner, "worker.output", wall::now(), None, |line| {
                 line.num("worker_id", worker);
                 line.num("pid", pid);
                 line.str("stream", if stderr { "stderr" } else { "stdout" });

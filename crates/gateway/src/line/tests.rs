@@ -90,3 +90,23 @@ proptest! {
         prop_assert_eq!(&parsed(&line)["value"], &Value::from(value));
     }
 }
+
+#[test]
+fn a_list_that_does_not_fit_is_cut_between_its_objects() {
+    for limit in [512, 600, 700, 4096] {
+        let mut out = Vec::new();
+        let mut line = Line::event(&mut out, limit, "x", crate::wall::now());
+        line.list("items", 0..20u64, |line, n| {
+            line.num("n", n);
+            line.str("name", "some \"words\" of an item");
+        });
+        line.flag("after", true);
+        line.end();
+        assert!(out.len() <= limit, "{limit}: {}", out.len());
+        let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        let items = value["items"].as_array().unwrap();
+        assert!(items.iter().all(|item| item["name"] == "some \"words\" of an item"));
+        assert_eq!(items.len() < 20, value.get("truncated").is_some(), "{value}");
+        assert!(!items.is_empty());
+    }
+}

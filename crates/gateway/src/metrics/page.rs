@@ -138,6 +138,8 @@ impl Scrape {
         to.by(&process::LOG_BUFFERED, buffered)?;
         to.by(&process::LOG_LIMIT, open().map(|(name, sink)| (name, sink.limit() as u64)))?;
         to.by(&process::LOG_FAILURES, open().map(|(name, sink)| (name, sink.failures())))?;
+        to.size(&process::RECENT, self.inner.recent.bytes())?;
+        to.size(&process::RECENT_LIMIT, self.inner.recent.limit())?;
         to.size(&process::TASKS, super::alive_tasks())?;
         to.by(&process::ADMIN_ACTIONS, metrics.admin_actions.all())?;
         to.one(&process::STARTED, self.inner.started.unix_seconds())?;

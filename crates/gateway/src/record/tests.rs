@@ -74,7 +74,7 @@ fn keys(line: &str) -> Vec<&str> {
 fn a_finish_is_one_line_of_each_kind() {
     let (recorder, access, events) = recorder(Settings::default());
     let active = recorder.begin(start("t1"));
-    active.set_worker(3);
+    active.set_worker(3, Some(77));
     active.set_queue_wait(Duration::from_micros(1_500));
     active.add_bytes_in(10);
     active.add_bytes_out(20);
@@ -106,7 +106,9 @@ fn a_finish_is_one_line_of_each_kind() {
             "bytes_out",
             "duration_ms",
             "queue_wait_ms",
-            "worker_id"
+            "worker_id",
+            "worker_pid",
+            "receive_ms"
         ]
     );
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
 
 use super::values::{self, At, Unit};
-use super::{CheckArguments, Command, ConfigArguments, Drill, DrillModel, Page, PlanHedge};
+use super::{
+    CheckArguments, Command, ConfigArguments, Drill, DrillModel, Explain, Page, PlanHedge,
+};
 use crate::config::keys::{flag_of, path_of_flag, settable};
 
 const KEYS: &str = "\
@@ -54,10 +56,18 @@ pub(super) fn grammar(arguments: &[OsString]) -> Clap {
         .subcommand(plan())
         .subcommand(drill())
         .subcommand(
-            Clap::new("explain")
-                .about("Tell the story of one request")
-                .arg(Arg::new("trace").value_name("TRACE_ID").required(true))
-                .arg(path("event-log", "The event log to read")),
+            with_keys(
+                Clap::new("explain").about("Tell the story of one request").arg(
+                    Arg::new("trace")
+                        .value_name("TRACE_ID")
+                        .required(true)
+                        .help("The trace id of a request, or its request id"),
+                ),
+                arguments,
+            )
+            .arg(path("event-log", "Read this event log and ask no gateway"))
+            .arg(switch("json", "Print JSON"))
+            .override_usage("hedgerow explain TRACE_ID [--event-log FILE] [-c FILE] [--json]"),
         )
         .subcommand(
             Clap::new("conform").about("Run the conformance suite against a worker program").arg(
@@ -228,10 +238,12 @@ pub(super) fn command(matches: &ArgMatches) -> Command {
             Command::PlanHedge(plan_hedge(of.subcommand().map_or(of, |(_, of)| of)))
         }
         Some(("drill", of)) => drill_of(of),
-        Some(("explain", of)) => Command::Explain {
-            trace_id: get(of, "trace").unwrap_or_default(),
+        Some(("explain", of)) => Command::Explain(Explain {
+            id: get(of, "trace").unwrap_or_default(),
             event_log: get(of, "event-log"),
-        },
+            json: of.get_flag("json"),
+            config: config(of),
+        }),
         Some(("conform", of)) => Command::Conform { command: all(of, "command") },
         Some(("docs", of)) => Command::Docs(match get::<String>(of, "page").as_deref() {
             Some("keys") => Page::Keys,
@@ -251,7 +263,7 @@ fn all<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Ve
 }
 
 fn config(matches: &ArgMatches) -> ConfigArguments {
-    let own = ["config", "file", "print", "strict"];
+    let own = ["config", "file", "print", "strict", "trace", "event-log", "json"];
     let mut flags = Vec::new();
     for id in matches.ids().map(clap::Id::as_str).filter(|id| !own.contains(id)) {
         let values = matches.get_many::<String>(id).into_iter().flatten();

@@ -170,6 +170,8 @@ options! {
         event_log: Set<String> = "";
         /// File of the ledger of calls, a line of JSON for each; it grows until it is moved away, and SIGHUP opens it anew; empty: none.
         ledger: Set<String> = "";
+        /// Newest events kept in memory, for `hedgerow explain` and `/admin/events`; 0: none.
+        recent_limit: Set<Bytes> = "4MiB";
         /// Whether messages of the application are masked in the log.
         redact: Set<bool> = false;
     }

@@ -220,6 +220,8 @@ pub struct Log {
     pub event_log: Option<PathBuf>,
     /// File of the ledger of calls; `None`: none is written.
     pub ledger: Option<PathBuf>,
+    /// Bytes of the newest events kept in memory; zero: none.
+    pub recent_limit: u64,
     /// Whether messages of the application are masked.
     pub redact: bool,
 }

@@ -266,6 +266,7 @@ fn log(from: &file::Log) -> to::Log {
         access: from.access.value,
         event_log: file::calls::path_or_none(&from.event_log.value),
         ledger: file::calls::path_or_none(&from.ledger.value),
+        recent_limit: from.recent_limit.value.0,
         redact: from.redact.value,
     }
 }

@@ -49,6 +49,8 @@ mod streams;
 mod supervision;
 // What a person at a terminal sees of commands that take long.
 mod terminal;
+// The story of one request.
+mod explain;
 // What a silent worker costs, and whom.
 mod timeouts;
 // TLS and HTTP/2 with the client of everybody.

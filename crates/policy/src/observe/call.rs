@@ -59,9 +59,53 @@ pub enum CallEvent<'a> {
         /// When the first twin was started.
         hedged_after: Option<Duration>,
     },
+    /// Nothing runs for the key any more: all that was done for it.
+    KeyOver {
+        /// What its caller calls it (the key of a batch, the name of a plan).
+        key: Option<&'a str>,
+        /// The method of its request.
+        method: &'a str,
+        /// The trace context its caller gave it, as it stood in the request.
+        traceparent: Option<&'a str>,
+        /// Time since the key's start.
+        age: Duration,
+        /// Time from its start until it was settled.
+        duration: Duration,
+        /// Whose success it is; `None`: it failed, or nobody waited for it.
+        winner: Option<Role>,
+        /// When the first twin was started.
+        hedged_after: Option<Duration>,
+        /// Its attempts in the order of their start.
+        attempts: &'a [AttemptFacts<'a>],
+    },
     /// A frame or a row of a plan's stream could not be read.
     PlanDecodeFailed {
         /// What was wrong.
         error: &'a str,
     },
+}
+
+/// One attempt that is over; times are since the key's start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AttemptFacts<'a> {
+    /// What it was to its key.
+    pub role: Role,
+    /// Where it went, as configured.
+    pub endpoint: &'a str,
+    /// The span it was sent as, where its caller gave a trace context.
+    pub span: Option<u64>,
+    /// Its start.
+    pub start: Duration,
+    /// The first data of its response.
+    pub first_data: Option<Duration>,
+    /// Its end.
+    pub end: Option<Duration>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The status it was answered with.
+    pub status: Option<u16>,
+    /// Bytes of its response's body that were read.
+    pub bytes: u64,
+    /// What it failed with, where it broke.
+    pub error: Option<&'a str>,
 }

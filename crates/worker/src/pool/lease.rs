@@ -41,6 +41,12 @@ impl Lease {
         self.permit.as_ref().map_or(0, |p| p.worker.slot)
     }
 
+    /// The worker's process; none where somebody else runs it.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.worker.as_ref().and_then(|worker| worker.pid())
+    }
+
     /// How long the request waited in the queue.
     #[must_use]
     pub fn waited(&self) -> Duration {

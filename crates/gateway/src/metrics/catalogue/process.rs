@@ -15,6 +15,13 @@ pub(crate) const PART: Part = Part {
             set_by: "8 MiB a log",
         },
         Bound {
+            what: "The newest events, for `hedgerow explain`",
+            held: &RECENT,
+            limit: &RECENT_LIMIT,
+            beyond: None,
+            set_by: "`log.recent_limit`",
+        },
+        Bound {
             what: "The history of the dashboard",
             held: &HISTORY,
             limit: &HISTORY_LIMIT,
@@ -41,6 +48,9 @@ metrics! {
     LOG_LIMIT: Gauge Bytes "log_buffer_limit" ["log"] "Log lines that may wait";
     LOG_FAILURES: Counter Count "log_write_failures" ["log"]
         "Writes of log lines that failed";
+    RECENT: Gauge Bytes "recent_events" [] "The newest events, as they are held in memory";
+    RECENT_LIMIT: Gauge Bytes "recent_events_limit" []
+        "Events that are held in memory at most; the oldest go first";
     TASKS: Gauge Count "tasks" [] "Tasks of the runtime that have not ended";
     ADMIN_ACTIONS: Counter Count "admin_actions" ["action"]
         "What was done through the admin listener, by action";
