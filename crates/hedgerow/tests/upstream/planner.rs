@@ -63,3 +63,28 @@ fn the_event_log_of_a_gateway_is_read_as_it_is() {
     assert!(plan["warnings"].to_string().contains("1 failed calls were left out"), "{plan}");
     assert!(plan["baseline"]["p99"].as_f64() >= Some(0.08), "{plan}");
 }
+
+/// Where the event log has calls to upstreams, they count, and requests do not.
+#[test]
+fn an_event_log_with_calls_is_about_calls() {
+    let models = Models::start();
+    let server = Server::start(&models.config("hedge.after_ms = 150"));
+    for n in 0..10 {
+        let first = if n % 5 == 4 { "wait" } else { "wait:10" };
+        through(&server, &format!("/models/script?1={first}&2=wait:10"));
+    }
+    for _ in 0..7 {
+        assert_eq!(server.get("/hello").status(), 200);
+    }
+    let events = until("everything is in the event log", || {
+        let events = server.events();
+        let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
+        (of("upstream.call") == 10 && of("http.request") >= 7).then_some(events)
+    });
+    let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
+    let all = server.scratch.file("all.ndjson", lines);
+    let calls = plan(&all, "models");
+    assert_eq!(calls["samples"], 12, "{calls}");
+    assert_eq!(calls["source"], "event log, upstream.call, attempts of upstream models");
+    assert!(calls["warnings"].to_string().contains("2 of 12 durations were cut off"), "{calls}");
+}
