@@ -259,7 +259,7 @@ impl Shared {
         let body = if body.is_end_stream() {
             hedgerow_upstream::Body::empty()
         } else {
-            hedgerow_upstream::Body::stream(Metered { body, meter: active.meter() })
+            hedgerow_upstream::Body::stream(self.metered(body, active))
         };
         let options = CallOptions { trace: ids.trace.as_str().into(), ..CallOptions::default() };
         let called = client.call_with(&name, Request::from_parts(parts, body), options).await;
@@ -274,8 +274,14 @@ impl Shared {
         let mut answer = Response::new(());
         *answer.status_mut() = response.status();
         *answer.headers_mut() = std::mem::take(response.headers_mut());
+        // The class of a failure is this gateway's to say.
+        answer.headers_mut().remove(&self.live.names.error_class);
         let body = Begun::look(response).await?;
         Ok(answer.map(|()| body.boxed_unsync()))
+    }
+
+    fn metered(&self, body: Incoming, active: &Active) -> Metered {
+        Metered::new(body, active.meter(), self.clock, self.live.settings.body_timeout)
     }
 
     async fn batch(
@@ -288,12 +294,15 @@ impl Shared {
             return Err(Failure::new(Class::NotFound, At::Client, "a batch is posted"));
         }
         let form = Form::of(request.headers());
-        let body = Metered { body: request.into_body(), meter: active.meter() };
+        let body = self.metered(request.into_body(), active);
         let body = Limited::new(body, BATCH_LIMIT).collect().await;
         let body = body.map_err(|error| {
-            let class = match error.is::<http_body_util::LengthLimitError>() {
-                true => Class::RequestTooLarge,
-                false => Class::ClientClosed,
+            let class = if error.is::<http_body_util::LengthLimitError>() {
+                Class::RequestTooLarge
+            } else if error.is::<std::io::Error>() {
+                Class::RequestTimeout
+            } else {
+                Class::ClientClosed
             };
             Failure::new(class, At::Client, format!("reading a batch: {error}"))
         })?;

@@ -360,7 +360,12 @@ fn broke(error: &hyper::Error, place: &str) -> Failure {
             Some(BodyError::Unread(cause)) => {
                 let cut = cause.downcast_ref::<hyper::Error>();
                 let left = cut.is_some_and(hyper::Error::is_incomplete_message);
-                let class = if left { Class::ClientClosed } else { Class::BadRequest };
+                let slow = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+                let class = match slow {
+                    Some(io::ErrorKind::TimedOut) => Class::RequestTimeout,
+                    _ if left => Class::ClientClosed,
+                    _ => Class::BadRequest,
+                };
                 let text = format!("the request body: {cause}");
                 return Failure::new(class, At::Client, text);
             }

@@ -67,10 +67,25 @@ pub fn decode(payload: &[u8]) -> Result<Batch, Error> {
     Ok(Batch {
         id: members.text("id").unwrap_or_default(),
         requests: calls,
-        deadline_ms: members.whole("deadline_ms"),
+        deadline_ms: deadline(&members)?,
         then,
         state: Bytes::from(state.to_owned()),
     })
+}
+
+/// A deadline that is none would be no deadline, which nobody meant who wrote one.
+fn deadline(members: &Members<'_>) -> Result<Option<u64>, Error> {
+    match (
+        members.raw("deadline_ms").map(serde_json::value::RawValue::get),
+        members.whole("deadline_ms"),
+    ) {
+        (None | Some("null"), _) => Ok(None),
+        (_, Some(ms)) if ms > 0 => Ok(Some(ms)),
+        (Some(given), _) => {
+            let given: String = given.chars().take(40).collect();
+            Err(Error(format!("deadline_ms is {given}: expected whole milliseconds above 0")))
+        }
+    }
 }
 
 /// What became of one key.

@@ -8,37 +8,59 @@ use super::Body;
 use crate::record::{Active, Meter, Outcome, Recorder};
 use crate::stream;
 use bytes::Bytes;
-use hedgerow_policy::Failure;
+use hedgerow_clock::{Clock, Timer};
+use hedgerow_policy::{Failure, Moment};
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Until an operator cancels the request.
 pub(super) type Cancelled = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The body of a call on its way to the upstream.
 pub(super) struct Metered {
-    pub(super) body: Incoming,
-    pub(super) meter: Meter,
+    body: Incoming,
+    meter: Meter,
+    clock: Clock,
+    /// How long it may bring nothing while somebody waits for it.
+    silence: Duration,
+    until: Option<Moment>,
+    timer: Timer,
+}
+
+impl Metered {
+    pub(super) fn new(body: Incoming, meter: Meter, clock: Clock, silence: Duration) -> Metered {
+        Metered { body, meter, clock, silence, until: None, timer: Timer::default() }
+    }
 }
 
 impl http_body::Body for Metered {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(cx);
-        if let Poll::Ready(Some(Ok(frame))) = &frame
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let this = &mut *self;
+        let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) else {
+            let until = *this.until.get_or_insert_with(|| this.clock.now() + this.silence);
+            return this.timer.poll(this.clock, Some(until), cx).map(|()| {
+                let text = "nothing came for server.body_timeout_ms";
+                Some(Err(io::Error::new(io::ErrorKind::TimedOut, text).into()))
+            });
+        };
+        this.until = None;
+        if let Some(Ok(frame)) = &frame
             && let Some(bytes) = frame.data_ref()
         {
-            self.meter.add_bytes_in(bytes.len() as u64);
+            this.meter.add_bytes_in(bytes.len() as u64);
         }
-        frame
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }
 
     fn is_end_stream(&self) -> bool {

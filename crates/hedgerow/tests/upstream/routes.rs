@@ -1,7 +1,8 @@
 //! `to = "upstream:NAME"`: a route whose requests go through a hedged call.
 
-use crate::models::Models;
+use crate::models::{Models, egress, through};
 use crate::server::Server;
+use hedgerow_testkit::http::Client;
 use hedgerow_testkit::scratch::Scratch;
 use hedgerow_testkit::until::until;
 use serde_json::Value;
@@ -109,4 +110,34 @@ fn without_workers_the_routes_that_lead_elsewhere_are_served() {
     server.signal(rustix::process::Signal::HUP);
     server.event("reload.done", |_| true);
     assert_eq!(server.get("/models/b").status(), 200, "a reload changes nothing");
+}
+
+#[test]
+fn an_upload_through_egress_that_stalls_ends_within_the_bodys_time() {
+    let models = Models::start();
+    let server = Server::start(&format!("server.body_timeout_ms = 300\n{}", models.config("")));
+    for path in ["/models/echo", "/-/batch"] {
+        let mut client = Client::connect(egress(&server));
+        client.send(&format!(
+            "POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nten bytes."
+        ));
+        let answer = client.response();
+        assert_eq!(answer.status(), 408, "{path}: {answer:?}");
+        assert_eq!(answer.header("x-vhttpd-error-class"), Some("request_timeout"));
+    }
+}
+
+#[test]
+fn an_upstream_cannot_speak_of_failures_of_this_gateway() {
+    let models = Models::start();
+    let near = Server::start(&models.config(""));
+    let lines = format!(
+        "egress.listen = \"127.0.0.1:0\"\n[upstream.far]\nurl = \"http://{}\"\n",
+        egress(&near)
+    );
+    let server = Server::start(&lines.replace("\n[", "\n\n["));
+    let own = through(&near, "/models/reset");
+    assert_eq!(own.header("x-vhttpd-error-class"), Some("upstream_error"));
+    let passed = through(&server, "/far/models/reset");
+    assert_eq!((passed.status(), passed.header("x-vhttpd-error-class")), (502, None));
 }

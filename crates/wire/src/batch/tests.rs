@@ -34,6 +34,20 @@ fn a_list_of_requests_has_its_indices_as_keys() {
 }
 
 #[test]
+fn a_deadline_that_is_none_is_refused_and_not_forgotten() {
+    let with = |deadline: &str| {
+        decode(format!(r#"{{"requests":{{}},"deadline_ms":{deadline}}}"#).as_bytes())
+    };
+    for bad in ["0", "-5", "1e300", "0.5", "\"soon\"", "true", "[5]"] {
+        let error = with(bad).expect_err(bad).to_string();
+        assert!(error.contains(&format!("deadline_ms is {bad}")), "{error}");
+    }
+    for (good, ms) in [("null", None), ("5", Some(5)), ("2e3", Some(2000)), ("\"7\"", Some(7))] {
+        assert_eq!(with(good).expect(good).deadline_ms, ms, "{good}");
+    }
+}
+
+#[test]
 fn what_is_no_batch_is_refused() {
     for bad in ["", "[]", "7", r#"{"requests":7}"#, r#"{"requests":{"a":{}}}"#, "{}"] {
         assert!(decode(bad.as_bytes()).is_err(), "{bad}");
