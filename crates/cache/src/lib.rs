@@ -10,6 +10,21 @@
 //! Port::start(settings, guarded, clock)                   what any Redis client does with it
 //! ```
 //!
+//! ```no_run
+//! use bytes::Bytes;
+//! use hedgerow_cache::{Coalesced, FetchError, Guarded};
+//! use std::time::Duration;
+//!
+//! # async fn example() -> Result<(), FetchError<String>> {
+//! let cache = Coalesced::new(Guarded::memory(64 << 20));
+//! let ttl = Some(Duration::from_secs(60));
+//! // However many miss at once, the work is done once.
+//! let page = cache.fetch(b"page:7", ttl, || async { Ok(Bytes::from("made anew")) }).await?;
+//! assert_eq!(page, "made anew");
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Below: `lane` is the one connection that all callers of a database share, `keeper` stands
 //! between the calls and the policies, `commands` is the one table of Redis commands.
 #![forbid(unsafe_code)]

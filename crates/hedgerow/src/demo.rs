@@ -112,6 +112,7 @@ Open that page in a browser, or type:
       'http://{server}/sleep?ms=1000' & done; wait
                                                     200 twice, 504 worker_queue_timeout twice,
                                                     503 worker_queue_full twice
+
   Calls that do not wait for the slowest: a call that is silent for 0.3 s gets a twin
     curl -i 'http://{egress}/models/silent?attempt=1'
                                                     200: the first attempt would stall for ever
@@ -121,9 +122,9 @@ Open that page in a browser, or type:
                                                     200: five calls side by side, one of them stalls
 
   A cache that stalls. Any Redis client can use its port; these need nothing but curl, whose gopher://
-  sends a line as it stands
+  sends a line as it stands; the last +OK is that of QUIT
     printf 'SET greeting hello\\nSET price 1\\nQUIT\\n' | curl -s telnet://{cache}
-                                                    `+OK` twice
+                                                    `+OK` for each line
     {read}
                                                     `hello`, and how long it took
     curl -sX POST http://{store}/stall              `\"stalled\":true`: the store stands still
@@ -135,7 +136,7 @@ Open that page in a browser, or type:
     printf 'DEL price\\nQUIT\\n' | curl -s telnet://{cache}
                                                     `:0`: the purge is kept in the journal
     curl -s http://{admin}/admin/cache              `\"journal_depth\":1`
-    curl -sX POST http://{store}/wake; sleep 0.5; \
+    curl -sX POST http://{store}/wake; sleep 0.5; \\
       printf 'SET greeting again\\nQUIT\\n' | curl -s telnet://{cache}
                                                     `+OK`: it is awake, and a write repairs the cache
                                                     while reads are still shed

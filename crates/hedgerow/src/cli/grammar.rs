@@ -48,6 +48,7 @@ pub(super) fn grammar(arguments: &[OsString]) -> Clap {
         .subcommand(
             Clap::new("demo").about("Run a tour with everything built in").arg(
                 flag("port", "Port for clients; the admin page has this plus 1000")
+                    .value_name("PORT")
                     .default_value("8080")
                     // The admin port must exist too.
                     .value_parser(value_parser!(u16).range(..=64535)),
@@ -80,7 +81,11 @@ pub(super) fn grammar(arguments: &[OsString]) -> Clap {
             ),
         )
         .subcommand(Clap::new("docs").about("Print a page made from the program").arg(
-            Arg::new("page").required(true).value_parser(["configuration", "metrics", "keys"]),
+            Arg::new("page").value_name("PAGE").required(true).value_parser([
+                "configuration",
+                "metrics",
+                "keys",
+            ]),
         ))
         .subcommand(Clap::new("version").about("Print the version"))
 }
@@ -141,7 +146,9 @@ fn plan() -> Clap {
                 .value_name("FILE")
                 .required(true)
                 .value_parser(value_parser!(PathBuf))
-                .help("One duration a line; or CSV, NDJSON, the event log, an nginx log"),
+                .help(
+                    "One duration a line; or CSV, NDJSON, the event log, the ledger, an nginx log",
+                ),
         )
         .arg(
             flag("column", "CSV column or JSON member that holds the durations").value_name("NAME"),
@@ -152,22 +159,25 @@ fn plan() -> Clap {
         )
         .arg(
             flag("unit", "Unit of bare numbers: s or ms")
+                .value_name("UNIT")
                 .default_value("s")
                 .value_parser(values::unit),
         )
         .arg(
-            flag("at", "Work out this threshold only; may be repeated")
+            flag("at", "Work out this threshold only, such as 100s or 250ms; may be repeated")
                 .value_name("TIME")
                 .action(ArgAction::Append)
                 .value_parser(values::at),
         )
         .arg(
             flag("target", "Quantile to improve")
+                .value_name("QUANTILE")
                 .default_value("p99")
                 .value_parser(values::quantile),
         )
         .arg(
             flag("budget", "Extra calls for each call")
+                .value_name("SHARE")
                 .default_value("5%")
                 .value_parser(values::share),
         )
@@ -176,7 +186,7 @@ fn plan() -> Clap {
                 .value_name("N")
                 .value_parser(value_parser!(u32).range(1..)),
         )
-        .arg(flag("cost", "Cost of one call").value_parser(values::cost))
+        .arg(flag("cost", "Cost of one call").value_name("PRICE").value_parser(values::cost))
         .arg(path("svg", "Draw the curve into this file"))
         .arg(switch("json", "Print JSON"))
         .arg(
@@ -192,13 +202,24 @@ fn plan() -> Clap {
 fn drill() -> Clap {
     Clap::new("drill")
         .about("Replay an incident in virtual time; `drill list` names them")
-        .arg(Arg::new("name").value_name("NAME").required(true))
         .arg(
-            flag("policy", "Policies to compare, with commas")
+            Arg::new("name")
+                .value_name("NAME")
+                .required(true)
+                .help("The drill; `list` shows them all, with their policies and flags"),
+        )
+        .arg(
+            flag("policy", "Policies to compare, with commas; without it, all")
+                .value_name("NAME")
                 .action(ArgAction::Append)
                 .value_delimiter(','),
         )
-        .arg(flag("seed", "Seed of the run").default_value("1").value_parser(value_parser!(u64)))
+        .arg(
+            flag("seed", "Seed of the run")
+                .value_name("N")
+                .default_value("1")
+                .value_parser(value_parser!(u64)),
+        )
         .arg(path("csv", "Write every second into this file"))
         .arg(path("svg", "Draw it into this file"))
         .arg(switch("json", "Print JSON"))
@@ -210,14 +231,21 @@ fn drill() -> Clap {
         )
         .next_help_heading("Model")
         .arg(
-            flag("mu", "Requests a second that the database serves").value_parser(values::positive),
+            flag("mu", "Requests a second that the database serves")
+                .value_name("N")
+                .value_parser(values::positive),
         )
-        .arg(time("stall", "How long the cache stalls"))
-        .arg(flag("rate", "Requests a second").value_parser(values::positive))
-        .arg(flag("keys", "Number of keys").value_parser(value_parser!(u64).range(1..)))
+        .arg(time("stall", "How long it stalls, such as 6s or 500ms"))
+        .arg(flag("rate", "Requests a second").value_name("N").value_parser(values::positive))
+        .arg(
+            flag("keys", "Number of keys")
+                .value_name("N")
+                .value_parser(value_parser!(u64).range(1..)),
+        )
         .arg(time("ttl", "How long a cached value lives"))
         .arg(
             flag("line", "Queries that the database's line holds; one more is refused")
+                .value_name("N")
                 .value_parser(value_parser!(u64).range(1..1_000_000)),
         )
         .arg(time("open", "How long the breaker stays open"))

@@ -36,7 +36,8 @@ pub(super) fn unit(text: &str) -> Result<Unit, String> {
 
 /// A time with its unit.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    time_of(text, false).map_err(|refusal| refusal.accept)
+    time_of(text, false)
+        .map_err(|_| "expected a time with its unit, such as 500ms, 6s or 2m".into())
 }
 
 /// A time; a bare number waits for its unit.

@@ -138,7 +138,8 @@ impl Resolver<'_> {
                             "nothing to run: no file was named, and there is no hedgerow.toml here"
                         }
                     };
-                    let advice = "set worker.command, php.app or worker.sockets";
+                    let advice = "set worker.command, php.app or worker.sockets; or a route that \
+                                  leads elsewhere, egress.listen or cache.resp.listen";
                     self.error(&Place::Default, message, advice);
                 }
             }

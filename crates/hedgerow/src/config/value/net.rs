@@ -152,7 +152,7 @@ text_kinds! {
         (name.is_some() && text.len() <= 64).then_some(text)
     };
     /// Where the cache keeps its values; a secret, since the URL may contain a password.
-    StoreUrl, true, "\"memory\", or a URL starting with redis://, rediss://, redis+cluster:// or redis+sentinel://", |text| {
+    StoreUrl, true, "\"memory\", or a URL starting with redis:// or rediss://", |text| {
         let schemes = ["redis://", "rediss://", "redis+cluster://", "redis+sentinel://"];
         let named = |scheme: &&str| text.strip_prefix(*scheme).is_some_and(|rest| !rest.is_empty());
         let plain = text.bytes().all(|b| b.is_ascii_graphic());
