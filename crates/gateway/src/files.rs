@@ -155,13 +155,22 @@ async fn served(opened: Opened, head: &Head) -> Result<Reply, Failure> {
     reply.headers.insert(ETAG, version.tag());
     reply.headers.insert(LAST_MODIFIED, version.date());
     reply.headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if !version.is_wanted(&head.headers) {
+        reply.status = StatusCode::PRECONDITION_FAILED;
+        return Ok(reply);
+    }
     if version.is_known(&head.headers) {
         reply.status = StatusCode::NOT_MODIFIED;
         return Ok(reply);
     }
     reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     reply.headers.insert(NOSNIFF, HeaderValue::from_static("nosniff"));
-    let (at, wanted) = match version.part(&head.headers, length) {
+    // Parts are for GET alone (RFC 9110, 14.2).
+    let part = match head.method {
+        Method::GET => version.part(&head.headers, length),
+        _ => Part::Whole,
+    };
+    let (at, wanted) = match part {
         Part::Whole => (0, length),
         Part::Some { at, length: wanted } => {
             reply.status = StatusCode::PARTIAL_CONTENT;

@@ -4,7 +4,8 @@
 //! no text is none.
 
 use http::header::{
-    HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE,
+    HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+    IF_UNMODIFIED_SINCE, RANGE,
 };
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -68,11 +69,15 @@ pub(super) struct Version {
     modified: SystemTime,
 }
 
+/// The last second that an HTTP date can tell, since 1970: the end of the year 9999.
+const LAST_SECOND: Duration = Duration::from_secs(253_402_300_799);
+
 impl Version {
     pub(super) fn of(inode: u64, length: u64, modified: SystemTime) -> Version {
         let since = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
         let tag = format!("\"{inode:x}-{length:x}-{:x}\"", since.as_nanos());
-        Version { tag, modified: UNIX_EPOCH + since }
+        // File systems know later times than dates do.
+        Version { tag, modified: UNIX_EPOCH + since.min(LAST_SECOND) }
     }
 
     pub(super) fn tag(&self) -> HeaderValue {
@@ -83,6 +88,23 @@ impl Version {
         value(&httpdate::fmt_http_date(self.modified))
     }
 
+    /// Whether the client wants this one, and not another that it says it knows (RFC 9110, 13.2.2).
+    pub(super) fn is_wanted(&self, headers: &HeaderMap) -> bool {
+        let mut tags = texts(headers, &IF_MATCH).peekable();
+        if tags.peek().is_some() {
+            let same = |tag: &str| tag == "*" || tag == self.tag;
+            return tags.any(|list| list.split(',').any(|tag| same(tag.trim())));
+        }
+        self.is_no_later(headers, &IF_UNMODIFIED_SINCE).unwrap_or(true)
+    }
+
+    /// Whether it is no later than the date in that header; `None` where there is no date.
+    fn is_no_later(&self, headers: &HeaderMap, name: &HeaderName) -> Option<bool> {
+        let date = httpdate::parse_http_date(texts(headers, name).next()?).ok()?;
+        // A date has no fraction of a second.
+        Some(self.modified < date + Duration::from_secs(1))
+    }
+
     /// Whether the client has it already (RFC 9110, 13.2.2).
     pub(super) fn is_known(&self, headers: &HeaderMap) -> bool {
         let mut tags = texts(headers, &IF_NONE_MATCH).peekable();
@@ -90,11 +112,7 @@ impl Version {
             let same = |tag: &str| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == self.tag;
             return tags.any(|list| list.split(',').any(|tag| same(tag.trim())));
         }
-        let since = texts(headers, &IF_MODIFIED_SINCE).next();
-        since.and_then(|date| httpdate::parse_http_date(date).ok()).is_some_and(|since| {
-            // A date has no fraction of a second.
-            self.modified < since + Duration::from_secs(1)
-        })
+        self.is_no_later(headers, &IF_MODIFIED_SINCE).unwrap_or(false)
     }
 
     /// The part that is asked for. Several at once are answered with the whole, as is a range of
@@ -106,7 +124,8 @@ impl Version {
                     httpdate::fmt_http_date(self.modified) == httpdate::fmt_http_date(date)
                 })
         };
-        if !texts(headers, &IF_RANGE).all(unchanged) {
+        let same = |known: &HeaderValue| known.to_str().is_ok_and(unchanged);
+        if !headers.get_all(IF_RANGE).iter().all(same) {
             return Part::Whole;
         }
         let mut ranges = texts(headers, &RANGE);
@@ -215,6 +234,28 @@ mod tests {
     }
 
     #[test]
+    fn another_version_than_the_known_one_is_not_wanted() {
+        let version = version();
+        let (tag, date) = (version.tag.clone(), "Sun, 06 Nov 1994 08:49:37 GMT");
+        let wanted = [
+            HeaderMap::new(),
+            asked(IF_MATCH, &format!("\"x\", {tag}")),
+            asked(IF_MATCH, "*"),
+            asked(IF_UNMODIFIED_SINCE, date),
+            asked(IF_UNMODIFIED_SINCE, "yesterday"),
+        ];
+        assert!(wanted.iter().all(|headers| version.is_wanted(headers)));
+        let mut other = asked(IF_UNMODIFIED_SINCE, date);
+        other.insert(IF_MATCH, HeaderValue::from_static("\"x\""));
+        let unwanted = [
+            other,
+            asked(IF_MATCH, &format!("W/{tag}")),
+            asked(IF_UNMODIFIED_SINCE, "Sun, 06 Nov 1994 08:49:36 GMT"),
+        ];
+        assert!(!unwanted.iter().any(|headers| version.is_wanted(headers)));
+    }
+
+    #[test]
     fn one_part_of_what_there_is() {
         let version = version();
         let rows = [
@@ -246,5 +287,14 @@ mod tests {
             headers.insert(IF_RANGE, HeaderValue::from_str(known).unwrap());
             assert_eq!(version.part(&headers, 10), expected, "{known}");
         }
+        headers.insert(IF_RANGE, HeaderValue::from_bytes(b"\xff").unwrap());
+        assert_eq!(version.part(&headers, 10), Part::Whole, "of no version that there is");
+    }
+
+    #[test]
+    fn a_time_that_no_date_can_tell_is_the_last_one_it_can() {
+        let far = Version::of(7, 9, UNIX_EPOCH + Duration::from_secs(300_000_000_000));
+        assert_eq!(far.date(), "Fri, 31 Dec 9999 23:59:59 GMT");
+        assert!(far.is_known(&asked(IF_MODIFIED_SINCE, "Fri, 31 Dec 9999 23:59:59 GMT")));
     }
 }

@@ -71,12 +71,16 @@ fn files_have_their_type_their_version_and_their_parts() {
     assert!(long.body.iter().enumerate().all(|(at, byte)| usize::from(*byte) == at % 251));
     let head = asked(&server, "HEAD /s/long.bin", "");
     assert_eq!(head.header("content-length"), Some("300000"));
+    let part = asked(&server, "HEAD /s/long.bin", "range: bytes=0-3\r\n");
+    assert_eq!((part.status(), part.header("content-length")), (200, Some("300000")));
     let tag = long.header("etag").unwrap().to_owned();
     let date = long.header("last-modified").unwrap().to_owned();
     for known in [format!("if-none-match: {tag}\r\n"), format!("if-modified-since: {date}\r\n")] {
         let same = asked(&server, "HEAD /s/long.bin", &known);
         assert_eq!((same.status(), same.header("etag")), (304, Some(tag.as_str())), "{known}");
     }
+    let other = asked(&server, "GET /s/long.bin", "if-match: \"x\"\r\nrange: bytes=4-\r\n");
+    assert_eq!((other.status(), other.body.len()), (412, 0));
     let range = asked(&server, "GET /s/long.bin", "range: bytes=251-70000\r\n");
     assert_eq!((range.status(), range.body.len()), (206, 69_750));
     assert_eq!(range.header("content-range"), Some("bytes 251-70000/300000"));
@@ -92,7 +96,7 @@ fn files_have_their_type_their_version_and_their_parts() {
     let paths = server.stop().access.into_iter();
     let of = |line: &serde_json::Value| line["path"] == "/s/long.bin" && line["status"] == 200;
     let sent: Vec<u64> = paths.filter(of).map(|l| l["bytes_out"].as_u64().unwrap()).collect();
-    assert_eq!(sent, [LONG as u64, 0, LONG as u64], "GET, HEAD, and GET over HTTP/2");
+    assert_eq!(sent, [LONG as u64, 0, 0, LONG as u64], "GET, HEAD twice, and GET over HTTP/2");
 }
 
 #[test]
