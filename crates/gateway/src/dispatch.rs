@@ -20,6 +20,7 @@ use hedgerow_policy::pace::{Follow, Pace, PaceConfig};
 use hedgerow_wire::capabilities::Capabilities;
 use hedgerow_wire::dispatch::{self as wire, Event, Step};
 use hedgerow_wire::request::{EncodeError, Sent};
+use hedgerow_wire::stream::StreamKind;
 use hedgerow_worker::{Answer, Body, Job, Lease, Stream, StreamItem, job};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
@@ -130,10 +131,11 @@ impl Asking {
         // One piece is ready while the client takes the one before; no more is asked for.
         let (client, items) = mpsc::channel(1);
         let stream = Stream { start: step.start.clone(), items };
+        let kind = stream.start.kind;
         let _ = opened.send(Ok(Some(Answer::Stream(stream))));
         loop {
             let done = step.done;
-            match self.deliver(step, &client).await {
+            match self.deliver(step, kind, &client).await {
                 Some(_) if done => return drop(client.send(StreamItem::End).await),
                 Some(Follow::After(pause)) if pause.is_zero() => {}
                 Some(Follow::After(pause)) => {
@@ -158,10 +160,15 @@ impl Asking {
         }
     }
 
-    /// Hands on what a step brought; `None` once the client has gone.
-    async fn deliver(&mut self, step: Step, client: &Client) -> Option<Follow> {
-        let brought = !step.chunks.is_empty();
+    /// Hands on what a step brought; `None` once the client has gone. A text of nothing is nothing: no
+    /// client would set its pace.
+    async fn deliver(&mut self, step: Step, kind: StreamKind, client: &Client) -> Option<Follow> {
+        let mut brought = false;
         for chunk in step.chunks {
+            if kind == StreamKind::Text && chunk.data.is_empty() {
+                continue;
+            }
+            brought = true;
             client.send(StreamItem::Chunk(chunk)).await.ok()?;
         }
         if client.is_closed() && !step.done {

@@ -107,6 +107,10 @@ fn steps_that_bring_nothing_are_few_and_end() {
     assert!(all.text().contains("\"error_class\":\"timeout\""), "{all:?}");
     assert!(steps(&server, "next") <= 8.0, "{} steps", steps(&server, "next"));
     wait_closed(&server, "closed after 0");
+    // A text of nothing is nothing.
+    let mut client = server.begin("/dispatch?empty=1000000&as=text&hollow=1");
+    assert!(client.rest().ends_with(b"\r\n\r\n"), "aborted");
+    assert!(steps(&server, "next") <= 16.0, "{} steps", steps(&server, "next"));
     // As many as are allowed, and no more.
     let server = self::server("plan.max_open = 1");
     let mut held = server.begin("/dispatch?empty=1000000");

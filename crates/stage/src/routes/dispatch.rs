@@ -2,8 +2,9 @@
 //!
 //! `/dispatch?n=3` brings a chunk a step, three in all. `as=text` for text in place of events,
 //! `ms` makes each step take a while, `empty=K` has K steps that bring nothing before each that
-//! brings something, `fail=N` fails in the step that would bring chunk N, `state=B` carries B bytes
-//! from step to step. A `close` is told on standard error. `/conform/dispatch` is the suite's.
+//! brings something (with `hollow=1` an empty text), `fail=N` fails in the step that would bring
+//! chunk N, `state=B` carries B bytes from step to step. A `close` is told on standard error.
+//! `/conform/dispatch` is the suite's.
 
 use std::io;
 
@@ -62,7 +63,9 @@ fn stream(call: &Call<'_>, reply: &mut Reply<'_>, asked: &Asked) -> io::Result<O
     let filler = "x".repeat(call.number("state", 0).min(1 << 20) as usize);
     if waited < call.number("empty", 0) {
         let state = json!({ "sent": sent, "waited": waited + 1, "filler": filler });
-        return Ok(Some(begun(text, false, &state, &json!([]))));
+        let hollow = call.number("hollow", 0) > 0;
+        let chunks = if hollow { json!([{ "data": "" }]) } else { json!([]) };
+        return Ok(Some(begun(text, false, &state, &chunks)));
     }
     let sent = sent + 1;
     if sent == call.number("fail", 0) {
