@@ -139,7 +139,8 @@ pub(crate) fn planned(
 /// An upstream's own answer.
 pub(crate) fn passed(mut called: Called, method: &Method, names: &Names) -> Reply {
     let (status, mut headers) = (called.status(), std::mem::take(called.headers_mut()));
-    for own in [&names.error_class, &names.trace_id] {
+    // Its trailers are passed over, and so is what announces them.
+    for own in [&names.error_class, &names.trace_id, &TRAILER] {
         headers.remove(own);
     }
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());

@@ -338,7 +338,7 @@ fn addressed(uri: &Uri) -> Result<(String, Uri), Failure> {
     Ok((name.to_owned(), rest))
 }
 
-/// How the call came about, in headers.
+/// How the call came about, in headers. What an upstream says in them is not it.
 pub(crate) fn mark(headers: &mut HeaderMap, report: Report) {
     // They are this port's to say, whatever an upstream sends.
     for name in [ATTEMPTS, WINNER, HEDGED_AFTER, RETRIES] {
@@ -347,6 +347,8 @@ pub(crate) fn mark(headers: &mut HeaderMap, report: Report) {
     if report.attempts == 0 {
         return;
     }
+    headers.remove(HEDGED_AFTER);
+    headers.remove(RETRIES);
     headers.insert(ATTEMPTS, HeaderValue::from(report.attempts));
     let winner = report.winner.unwrap_or(Role::Primary);
     headers.insert(WINNER, HeaderValue::from_static(winner.name()));
@@ -426,5 +428,20 @@ impl http_body::Body for Pieces {
         let (results, piece) = ready!(pending.as_mut().poll(cx));
         self.0 = piece.is_some().then(|| Box::pin(next(results)) as Next);
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_a_call_came_about_is_said_by_nobody_else() {
+        let all = [ATTEMPTS, WINNER, HEDGED_AFTER, RETRIES];
+        let forged = all.map(|name| (name, HeaderValue::from_static("forged")));
+        let mut headers = HeaderMap::from_iter(forged);
+        mark(&mut headers, Report { attempts: 1, ..Report::default() });
+        assert_eq!(headers.len(), 2, "{headers:?}");
+        assert!(headers[ATTEMPTS] == "1" && headers[WINNER] == "primary", "{headers:?}");
     }
 }

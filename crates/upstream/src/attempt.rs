@@ -121,6 +121,13 @@ impl Attempt {
                 Stage::Waiting(waiting) => {
                     let (lease, answer) = ready!(waiting.as_mut().poll(cx));
                     match answer {
+                        // Nobody asked for another protocol (RFC 9110, 15.2.2).
+                        Ok(response) if response.status().is_informational() => {
+                            lease.retire();
+                            let text = "the upstream changes to a protocol that was not asked for";
+                            let failure = Failure::new(Class::UpstreamError, At::Upstream, text);
+                            return self.failed(Fault::Broken, failure);
+                        }
                         Ok(response) => return Poll::Ready(self.answered(lease, response, key)),
                         Err(unanswered) => {
                             if let Some(event) = self.unanswered(lease, unanswered, may_resend) {

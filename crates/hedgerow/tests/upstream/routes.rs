@@ -67,6 +67,9 @@ fn a_call_that_stalls_is_rescued_and_what_fails_is_a_failure() {
     assert!(saved.header("hedgerow-hedged-after-ms").is_some(), "{}", saved.head);
     let own = server.get("/status/500");
     assert_eq!((own.status(), own.header("x-vhttpd-error-class")), (500, None), "its own");
+    let switched = server.get("/status/101");
+    assert_eq!(switched.status(), 502, "{}", switched.head);
+    assert_eq!(switched.header("x-vhttpd-error-class"), Some("upstream_error"));
     let reset = server.get("/reset");
     assert_eq!((reset.status(), reset.text()), (502, "Bad Gateway"));
     assert_eq!(reset.header("x-vhttpd-error-class"), Some("upstream_error"));
