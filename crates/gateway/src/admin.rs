@@ -212,6 +212,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopping: signal::
         }
     }
     drop(listener);
+    state.watch.end();
     let until = state.clock.now() + LAST + LAST;
     state.clock.until(until, async { while connections.join_next().await.is_some() {} }).await;
 }

@@ -25,6 +25,7 @@ const LIFE: Duration = Duration::from_secs(240);
 
 /// Who looks on.
 pub(crate) struct Watch {
+    /// The newest second; an empty one is the end.
     frames: watch::Sender<Bytes>,
     open: AtomicUsize,
     cut_off: AtomicU64,
@@ -42,6 +43,11 @@ impl Watch {
     pub(super) fn new() -> Watch {
         let frames = watch::Sender::new(Bytes::new());
         Watch { frames, open: AtomicUsize::new(0), cut_off: AtomicU64::new(0) }
+    }
+
+    /// Ends every stream in good order, once its reader has what is on its way.
+    pub(super) fn end(&self) {
+        self.frames.send_replace(Bytes::new());
     }
 
     pub(crate) fn numbers(&self) -> Watched {
@@ -76,6 +82,9 @@ pub(super) fn open(state: &Arc<State>, place: Arc<Place>) -> Option<Frames> {
         while let Some(Ok(())) = clock.until(until, frames.changed()).await {
             // A reader that is behind gets the newest, not each.
             let frame = frames.borrow_and_update().clone();
+            if frame.is_empty() {
+                break;
+            }
             match clock.until(clock.now() + PATIENCE, to.send(frame)).await {
                 Some(Ok(())) => place.asked(clock.now()),
                 Some(Err(_)) => break,

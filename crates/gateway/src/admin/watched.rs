@@ -178,6 +178,17 @@ async fn a_reader_that_takes_nothing_is_cut_off() {
 }
 
 #[tokio::test]
+async fn who_looks_on_does_not_hold_up_a_stop() {
+    let site = site(|_| {});
+    let mut stream = Stream::open(&site, &[]).await;
+    stream.next().await;
+    site.admin.stop().await;
+    let mut rest = Vec::new();
+    stream.0.read_to_end(&mut rest).await.expect("the end");
+    assert!(rest.ends_with(b"\r\n0\r\n\r\n"), "in good order: {rest:?}");
+}
+
+#[tokio::test]
 async fn the_page_comes_compressed_and_under_its_policy() {
     let site = site(|settings| settings.token = Some("s3cret".to_owned()));
     let page = site.ask("GET /", &[]).await;
