@@ -121,7 +121,7 @@ fn an_upload_through_egress_that_stalls_ends_within_the_bodys_time() {
     let server = Server::start(&format!("server.body_timeout_ms = 300\n{}", models.config("")));
     for path in ["/models/echo", "/-/batch"] {
         let mut client = Client::connect(egress(&server));
-        client.send(&format!(
+        client.send(format!(
             "POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nten bytes."
         ));
         let answer = client.response();
