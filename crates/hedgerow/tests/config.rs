@@ -203,6 +203,23 @@ fn a_file_that_is_not_utf_8_is_reported_with_line_and_column() {
     assert!(report.contains("latin.toml:2:13: not UTF-8"), "{report}");
 }
 
+#[test]
+fn what_is_no_configuration_is_not_read_to_its_end() {
+    let arguments = ConfigArguments { file: Some("/dev/zero".into()), flags: Vec::new() };
+    let report = Config::load(&arguments).expect_err("endless").to_string();
+    assert!(report.contains("/dev/zero is over 4 MiB"), "{report}");
+}
+
+#[test]
+fn of_many_problems_the_first_are_shown() {
+    let text = (0..2_000).map(|n| format!("k{n} = 1\n")).collect();
+    let file = Some(("any.toml".to_owned(), text));
+    let reading = read(&Sources { file, ..Sources::default() }, &Paper::default());
+    let (all, shown) = (reading.report.problems.len(), reading.report.to_string());
+    assert!(all >= 2_000 && shown.contains(&format!("and {} more", all - 100)), "{all}");
+    assert_eq!(shown.matches("--> any.toml:").count(), 100);
+}
+
 proptest! {
     #[test]
     fn no_text_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
@@ -222,6 +239,20 @@ proptest! {
         check_text(&text);
     }
 
+    /// The same of routes, which no flag sets.
+    #[test]
+    fn no_route_panics(
+        which in proptest::collection::vec((any::<proptest::sample::Index>(), value()), 0..8),
+    ) {
+        let keys = hedgerow::config::keys::ENTRIES.iter();
+        let keys: Vec<_> = keys.filter_map(|entry| entry.path().strip_prefix("route.")).collect();
+        let mut text = "[worker]\ncommand = \"app\"\n[[route]]\n".to_owned();
+        for (index, value) in which {
+            let _ = writeln!(text, "{} = {value}", index.get(&keys));
+        }
+        check_text(&text);
+    }
+
     #[test]
     fn no_flag_panics(name in "[a-z-]{0,30}", value in any::<String>()) {
         let flags = vec![(name, value.clone()), ("worker-read-timeout-ms".into(), value)];
@@ -237,6 +268,7 @@ fn value() -> impl Strategy<Value = String> {
         any::<bool>().prop_map(|b| b.to_string()),
         "\"[ -!#-\\[\\]-~äö${}.:/*0-9a-z]{0,20}\"",
         "\\[(\"[a-z0-9./:]{0,8}\", ?){0,3}\\]",
+        "\"(static|upstream:a|/x/\\*|/x|get|\\*\\.a)\"",
         Just("{ a = 1, max = \"x\" }".to_owned()),
         Just("[{ path = \"/x\" }]".to_owned()),
     ]

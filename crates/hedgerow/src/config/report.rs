@@ -18,6 +18,9 @@ pub enum Place {
     Flag(String),
 }
 
+/// Problems that are shown. Nobody reads more, and each is drawn with the file at hand.
+const SHOWN: usize = 100;
+
 /// How bad a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -143,10 +146,13 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for problem in &self.problems {
+        for problem in self.problems.iter().take(SHOWN) {
             writeln!(f, "{}\n", self.render(problem))?;
         }
-        Ok(())
+        match self.problems.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => writeln!(f, "and {more} more\n"),
+        }
     }
 }
 

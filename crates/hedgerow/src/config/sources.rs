@@ -1,6 +1,8 @@
 //! What was said, before anybody reads it: the file's text, the environment, the flags.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +13,9 @@ use super::field::{Overrides, Reader};
 use super::keys::{closest, flag_of, path_of_flag, settable, variable_of};
 use super::report::{Place, Problem, Report, Severity, Source};
 use crate::cli::ConfigArguments;
+
+/// Longest file that is read, in bytes: what is longer is no configuration, and may have no end.
+const LONGEST: u64 = 4 << 20;
 
 /// What a configuration is made of. [`super::read`] reads it; nothing else is looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -285,9 +290,13 @@ fn failed(message: String, advice: &str) -> Report {
 }
 
 fn text_of(path: &Path) -> Result<String, Report> {
-    let bytes = std::fs::read(path).map_err(|error| {
-        failed(format!("cannot read {}: {error}", path.display()), "check the path after -c")
-    })?;
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes));
+    let advice = "check the path after -c";
+    read.map_err(|error| failed(format!("cannot read {}: {error}", path.display()), advice))?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(failed(format!("{} is over {} MiB", path.display(), LONGEST >> 20), advice));
+    }
     String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let text = String::from_utf8_lossy(good).into_owned();
