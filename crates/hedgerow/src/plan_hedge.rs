@@ -55,7 +55,7 @@ fn answer(arguments: &PlanHedge) -> Result<Outcome, (u8, String)> {
     drop(progress);
     let output = match (arguments.json, arguments.apply) {
         (true, _) => plan.json(),
-        (false, true) => plan.apply(),
+        (false, true) => plan.apply(arguments.upstream.as_deref().unwrap_or("NAME")),
         (false, false) => plan.text(),
     };
     Ok(Outcome { code: 0, output, errors: String::new() })

@@ -171,10 +171,10 @@ impl Plan {
         show::text(self)
     }
 
-    /// The lines of the configuration that follow from it.
+    /// The lines of the configuration that follow from it, for the upstream of that name.
     #[must_use]
-    pub fn apply(&self) -> String {
-        apply::lines(self)
+    pub fn apply(&self, upstream: &str) -> String {
+        apply::lines(self, upstream)
     }
 
     /// Whether the verdict is to do it.

@@ -7,7 +7,8 @@ use super::Plan;
 use crate::text::{percent, trimmed};
 use std::fmt::Write as _;
 
-pub(super) fn lines(plan: &Plan) -> String {
+/// The lines for the upstream of that name.
+pub(super) fn lines(plan: &Plan, upstream: &str) -> String {
     let mut out = format!("# {}\n", plan.verdict);
     for warning in &plan.warnings {
         let _ = writeln!(out, "# warning: {warning}");
@@ -23,7 +24,7 @@ pub(super) fn lines(plan: &Plan) -> String {
             percent(hedge.probability)
         );
     }
-    let _ = writeln!(out, "[upstream.NAME]");
+    let _ = writeln!(out, "[upstream.{upstream}]");
     let _ = writeln!(out, "hedge = {{ after_ms = {after}, answer = \"full\" }}");
     let _ = writeln!(out, "budget = {{ ratio = {ratio}, burst = 3 }}");
     out

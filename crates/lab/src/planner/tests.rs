@@ -97,7 +97,7 @@ fn not_worth_it_where_every_call_takes_the_same() {
     let plan = plan_of(&"5\n".repeat(200), &question());
     assert!(plan.verdict.starts_with("not worth it"), "{}", plan.verdict);
     assert_eq!((plan.best.fixed.clone(), plan.stall_from), (None, None));
-    assert!(!plan.worth_it() && !plan.apply().contains("[upstream"));
+    assert!(!plan.worth_it() && !plan.apply("NAME").contains("[upstream"));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn slow_calls_in_a_row_are_said() {
 fn the_report() {
     let asked = Question { fan_out: Some(5), cost: Some(0.04), ..question() };
     let plan = plan_of(&itinerary(), &asked);
-    same("planner/tests/itinerary.txt", &(plan.text() + "\n" + &plan.apply()));
+    same("planner/tests/itinerary.txt", &(plan.text() + "\n" + &plan.apply("NAME")));
     assert!(svg(&durations(&itinerary()).expect("readable"), &asked).is_some());
 }
 

@@ -153,7 +153,8 @@ text_kinds! {
     };
     /// Where the cache keeps its values; a secret, since the URL may contain a password.
     StoreUrl, true, "\"memory\", or a URL starting with redis:// or rediss://", |text| {
-        let schemes = ["redis://", "rediss://", "redis+cluster://", "redis+sentinel://"];
+        // Clusters and sentinels come later.
+        let schemes = ["redis://", "rediss://"];
         let named = |scheme: &&str| text.strip_prefix(*scheme).is_some_and(|rest| !rest.is_empty());
         let plain = text.bytes().all(|b| b.is_ascii_graphic());
         (text == "memory" || (plain && schemes.iter().any(named))).then(|| text.to_owned())
@@ -215,8 +216,11 @@ mod tests {
         {
             assert!(Endpoint::from_text(bad).is_err(), "{bad}");
         }
-        for good in ["memory", "redis://localhost", "redis+cluster://a,b:1,c"] {
+        for good in ["memory", "redis://localhost", "rediss://me:x@host:6380/3"] {
             assert!(StoreUrl::from_text(good).is_ok(), "{good}");
+        }
+        for bad in ["redis+cluster://a,b:1,c", "redis+sentinel://a", "redis://", "disk"] {
+            assert!(StoreUrl::from_text(bad).is_err(), "{bad}");
         }
         let store = StoreUrl::from_text("redis://me:secret@host/1").expect("a URL");
         assert_eq!(store.to_toml(), "\"redis://***@host/1\"");
