@@ -172,12 +172,13 @@ async fn serve(
 impl Shared {
     async fn answer(
         &self,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         peer: IpAddr,
     ) -> Result<Response<Recorded>, NoAnswer> {
         let ids = Ids::of(request.headers());
         let asked = accepted(request.headers());
         let bodiless = request.method() == Method::HEAD;
+        let span = self.recorder.traced(request.headers_mut(), None, &ids.trace, "http");
         let start = Start {
             trace_id: ids.trace.clone(),
             request_id: ids.request.clone(),
@@ -186,6 +187,7 @@ impl Shared {
             remote_addr: peer,
             protocol: "HTTP/1.1",
             received: self.clock.now(),
+            span,
         };
         let active = self.recorder.begin_via(start, Via::Egress);
         active.set_stage(Stage::Calling);
@@ -310,6 +312,7 @@ impl Shared {
         let context = PlanContext {
             trace: ids.trace.as_str().into(),
             request_id: ids.request.clone(),
+            traceparent: active.traceparent(),
             deadline: Moment::NEVER,
         };
         let results = Results::start(&self.calls.current(), batch, &context, form)?;

@@ -16,8 +16,9 @@ use crate::line::{self, Line};
 use crate::live::{Entry, Via};
 use crate::recent::Kind;
 use crate::record::{Inner, Outcome, Recorder};
+use crate::traces::Made;
 use crate::wall::{self, Stamp};
-use hedgerow_policy::observe::{Event, Observer};
+use hedgerow_policy::observe::{CallEvent, Event, Observer};
 use hedgerow_policy::{Failure, Moment};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
@@ -167,7 +168,18 @@ pub(crate) fn dropped(out: &mut Vec<u8>, count: u64) {
 impl Observer for Recorder {
     fn on(&self, event: &Event<'_>) {
         self.inner.metrics.pool(event);
+        traced(&self.inner, event);
         notable::keep(&self.inner, event);
         pool::record(&self.inner, event);
+    }
+}
+
+/// A call that is over is a part of a trace.
+fn traced(inner: &Inner, event: &Event<'_>) {
+    let Some(tracer) = &inner.tracer else { return };
+    if let Event::Call { upstream, trace, ref event } = *event
+        && let CallEvent::KeyOver { key, method, traceparent, age, attempts, .. } = *event
+    {
+        tracer.call(upstream, trace, traceparent, &Made { key, method, age, attempts });
     }
 }

@@ -6,6 +6,7 @@ use crate::line::Line;
 use crate::live::{CallMade, Entry, Place, Via};
 use crate::record::{Inner, Outcome};
 use crate::{access, events, wall};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use std::time::Duration;
 pub(crate) const CLIENT_CLOSED: u16 = 499;
 
 /// Writes down how `entry` ended.
-pub(crate) fn finish(inner: &Inner, entry: &Entry, place: Option<Place>, outcome: &Outcome) {
+pub(crate) fn finish(inner: &Inner, entry: &Arc<Entry>, place: Option<Place>, outcome: &Outcome) {
     inner.live.leave(place);
     inner.metrics.unspooled(entry.spooled.load(Relaxed));
     let took = inner.clock.now().since(entry.received);
@@ -24,6 +25,9 @@ pub(crate) fn finish(inner: &Inner, entry: &Entry, place: Option<Place>, outcome
             inner.metrics.bytes(entry.bytes_in.load(Relaxed), entry.bytes_out.load(Relaxed));
         }
         Via::Egress => inner.metrics.egress(&entry.method, outcome.status, failure),
+    }
+    if let Some(tracer) = &inner.tracer {
+        tracer.request(entry, outcome, took);
     }
     if inner.access.is_none() && inner.events.is_none() && !inner.recent.is_on() {
         return;

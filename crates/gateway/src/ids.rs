@@ -25,6 +25,7 @@ impl Ids {
     pub(crate) fn of(headers: &HeaderMap) -> Ids {
         let request = headers.get(REQUEST_ID).map(accept);
         let trace = parent(headers)
+            .map(|parent| format!("{:032x}", u128::from_be_bytes(parent.trace)))
             .or_else(|| headers.get(TRACE_ID).map(accept))
             .or_else(|| request.clone())
             .unwrap_or_else(fresh);
@@ -45,45 +46,58 @@ fn is_id(text: &str) -> bool {
     (1..=MAX_LEN).contains(&text.len()) && text.bytes().all(allowed)
 }
 
-/// The trace id of a valid `traceparent` (W3C Trace Context, 3.2): one header, lower-case
-/// hexadecimal, neither id all zeros. A version after 00 may have more behind another hyphen.
-fn parent(headers: &HeaderMap) -> Option<String> {
+/// Whose part a request is, as its caller says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Parent {
+    pub(crate) trace: [u8; 16],
+    pub(crate) span: u64,
+    pub(crate) sampled: bool,
+}
+
+/// What a valid `traceparent` says. More than one header is none.
+pub(crate) fn parent(headers: &HeaderMap) -> Option<Parent> {
     let mut values = headers.get_all(TRACEPARENT).iter();
     let text = values.next()?.to_str().ok()?;
     if values.next().is_some() {
         return None;
     }
+    read_parent(text)
+}
+
+/// Reads a `traceparent` (W3C Trace Context, 3.2): lower-case hexadecimal, neither id all zeros. A
+/// version after 00 may have more behind another hyphen.
+pub(crate) fn read_parent(text: &str) -> Option<Parent> {
     let mut parts = text.splitn(5, '-');
     let (version, trace) = (parts.next()?, parts.next()?);
     let (span, flags, more) = (parts.next()?, parts.next()?, parts.next());
     let hex = |text: &str, len: usize| {
         text.len() == len && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     };
-    let zero = |text: &str| text.bytes().all(|b| b == b'0');
     let valid = hex(version, 2)
         && version != "ff"
         && (version != "00" || more.is_none())
         && hex(trace, 32)
-        && !zero(trace)
         && hex(span, 16)
-        && !zero(span)
         && hex(flags, 2);
-    valid.then(|| trace.to_owned())
+    if !valid {
+        return None;
+    }
+    let trace = u128::from_str_radix(trace, 16).ok().filter(|&id| id != 0)?;
+    let span = u64::from_str_radix(span, 16).ok().filter(|&id| id != 0)?;
+    let flags = u8::from_str_radix(flags, 16).ok()?;
+    Some(Parent { trace: trace.to_be_bytes(), span, sampled: flags & 1 == 1 })
+}
+
+/// A new id of a span: never zero.
+pub(crate) fn span() -> u64 {
+    let [first, _] = random();
+    first.max(1)
 }
 
 /// A new id: 32 hexadecimal digits, a trace id for whoever wants one. Unique in this process by a
 /// counter, among processes by a random start; not a secret.
 pub(crate) fn fresh() -> String {
-    static SEED: OnceLock<[u64; 2]> = OnceLock::new();
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    let [high, low] = *SEED.get_or_init(|| {
-        let random = RandomState::new();
-        [random.hash_one(1), random.hash_one(2)]
-    });
-    let count = NEXT.fetch_add(1, Ordering::Relaxed);
-    // The first half is a bijection of the counter, so no two ids of one process are the same.
-    let first = mix(high.wrapping_add(count.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-    let second = mix(low ^ first);
+    let [first, second] = random();
     let mut text = [0; 32];
     let bytes = first.to_be_bytes().into_iter().chain(second.to_be_bytes());
     for (digits, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
@@ -91,6 +105,20 @@ pub(crate) fn fresh() -> String {
         *digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
     }
     str::from_utf8(&text).unwrap_or_default().to_owned()
+}
+
+/// Two numbers that look random. No two first ones of one process are the same: they are a bijection
+/// of a counter.
+fn random() -> [u64; 2] {
+    static SEED: OnceLock<[u64; 2]> = OnceLock::new();
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let [high, low] = *SEED.get_or_init(|| {
+        let random = RandomState::new();
+        [random.hash_one(1), random.hash_one(2)]
+    });
+    let count = NEXT.fetch_add(1, Ordering::Relaxed);
+    let first = mix(high.wrapping_add(count.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    [first, mix(low ^ first)]
 }
 
 /// The finalizer of splitmix64 (Steele, Lea, Flood 2014).

@@ -47,6 +47,7 @@ mod smuggling;
 mod stream;
 mod timeline;
 mod tls;
+pub mod traces;
 mod wall;
 mod watched;
 

@@ -5,6 +5,7 @@
 //! shard of its own, so that begin and finish do not meet on one lock.
 
 use crate::timeline::Timeline;
+use crate::traces::Context;
 use hedgerow_policy::Moment;
 use hedgerow_upstream::Report;
 use std::net::IpAddr;
@@ -47,6 +48,8 @@ pub(crate) struct Entry {
     pub(crate) remote_addr: IpAddr,
     pub(crate) protocol: &'static str,
     pub(crate) received: Moment,
+    /// Its place in its trace, where traces are told.
+    pub(crate) span: Option<Context>,
     pub(crate) via: Via,
     pub(crate) call: OnceLock<CallMade>,
     pub(crate) timeline: Timeline,
@@ -77,6 +80,7 @@ impl Entry {
             remote_addr: start.remote_addr,
             protocol: start.protocol,
             received: start.received,
+            span: start.span,
             via,
             call: OnceLock::new(),
             timeline: Timeline::new(start.received),

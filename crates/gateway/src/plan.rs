@@ -58,6 +58,7 @@ pub(crate) fn context(turn: &Turn) -> PlanContext {
     PlanContext {
         trace: turn.ids.trace.as_str().into(),
         request_id: turn.ids.request.clone(),
+        traceparent: turn.active.traceparent(),
         deadline: Moment::NEVER,
     }
 }

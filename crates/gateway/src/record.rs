@@ -12,6 +12,7 @@ use crate::live::{CallMade, Entry, Live, Place, Via};
 use crate::metrics::Metrics;
 use crate::recent::Recent;
 use crate::sink::{self, Sink};
+use crate::traces::{self, Context, Tracer};
 use crate::wall::{self, Stamp};
 use hedgerow_clock::Clock;
 use hedgerow_policy::{Class, Failure, Moment};
@@ -38,7 +39,7 @@ pub enum Format {
 }
 
 /// What is recorded, and the bounds on it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
     /// Whether access lines are written.
     pub access: bool,
@@ -56,6 +57,8 @@ pub struct Settings {
     pub recent_limit: usize,
     /// Longest line, in bytes.
     pub line_limit: usize,
+    /// Where traces are told; they are not where absent.
+    pub traces: Option<traces::Settings>,
 }
 
 impl Default for Settings {
@@ -69,6 +72,7 @@ impl Default for Settings {
             buffer_limit: 8 << 20,
             recent_limit: 4 << 20,
             line_limit: 16 << 10,
+            traces: None,
         }
     }
 }
@@ -99,6 +103,8 @@ pub struct Start {
     pub protocol: &'static str,
     /// When its head was complete.
     pub received: Moment,
+    /// Its place in its trace, where traces are told.
+    pub span: Option<Context>,
 }
 
 /// How a request ended.
@@ -127,12 +133,13 @@ pub(crate) struct Inner {
     pub(crate) access: Option<Sink>,
     pub(crate) events: Option<Sink>,
     pub(crate) recent: Recent,
+    pub(crate) tracer: Option<Tracer>,
     pub(crate) processes: Processes,
     pub(crate) started: Stamp,
 }
 
 impl Recorder {
-    /// Opens the logs the settings ask for.
+    /// Opens the logs the settings ask for. To be called inside a runtime where traces are told.
     ///
     /// # Errors
     /// When the event log cannot be opened, or a writer thread cannot be started.
@@ -165,11 +172,13 @@ impl Recorder {
             Some(to) => Some(Sink::start("event-log", to, limit, Some(events::dropped))?),
             None => None,
         };
+        let tracer = settings.traces.clone().map(|traces| Tracer::start(traces, clock));
         let inner = Inner {
             live: Live::new(settings.live_limit),
             metrics: Metrics::new(),
             history: History::new(),
             recent: Recent::new(settings.recent_limit),
+            tracer: tracer.transpose().map_err(OpenError::Traces)?,
             processes: Processes::default(),
             started: wall::now(),
             settings,
@@ -178,6 +187,18 @@ impl Recorder {
             events,
         };
         Ok(Recorder { inner: Arc::new(inner) })
+    }
+
+    /// The place of a request in its trace, where traces are told: see [`Tracer::enter`].
+    pub(crate) fn traced(
+        &self,
+        headers: &mut http::HeaderMap,
+        authority: Option<&http::uri::Authority>,
+        trace_id: &str,
+        scheme: &'static str,
+    ) -> Option<Context> {
+        let tracer = self.inner.tracer.as_ref()?;
+        Some(tracer.enter(headers, authority, trace_id, scheme))
     }
 
     /// A request has begun.
@@ -269,6 +290,13 @@ impl Recorder {
         Ok(())
     }
 
+    /// Sends the spans that wait, for so long at the most.
+    pub async fn end_traces(&self, within: Duration) {
+        if let Some(tracer) = &self.inner.tracer {
+            tracer.close(within).await;
+        }
+    }
+
     /// Writes what is buffered and ends the writers. Lines that come later are ignored. Waits
     /// for the disk, but for two seconds at most: a reader that stands still must not hold up a
     /// shutdown. Blocks the thread that calls it.
@@ -302,6 +330,11 @@ impl Active {
     #[must_use]
     pub fn trace_id(&self) -> &str {
         &self.entry.trace_id
+    }
+
+    /// The header by which those who are called on its behalf learn of its trace.
+    pub(crate) fn traceparent(&self) -> Option<Arc<str>> {
+        self.entry.span.as_ref().map(|span| span.traceparent().into())
     }
 
     /// Its own id.

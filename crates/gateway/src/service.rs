@@ -125,10 +125,12 @@ impl Inner {
     fn begin(&self, request: http::Request<Incoming>) -> Begun {
         let busy = self.pulse.begin();
         let live = self.shared.live();
-        let (parts, incoming) = request.into_parts();
+        let (mut parts, incoming) = request.into_parts();
         let ids = Ids::of(&parts.headers);
         let trusted = &live.settings.trusted_proxies;
         let origin = Origin::of(self.peer.addr.ip(), self.peer.tls, &parts.headers, trusted);
+        let (headers, authority) = (&mut parts.headers, parts.uri.authority());
+        let span = self.shared.recorder.traced(headers, authority, &ids.trace, origin.scheme);
         let active = self.shared.recorder.begin(Start {
             trace_id: ids.trace.clone(),
             request_id: ids.request.clone(),
@@ -137,6 +139,7 @@ impl Inner {
             remote_addr: origin.remote,
             protocol: protocol(parts.version),
             received: self.shared.clock.now(),
+            span,
         });
         let bodiless = parts.method == Method::HEAD;
         let report = Report::default();

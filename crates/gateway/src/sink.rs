@@ -34,6 +34,9 @@ pub enum OpenError {
     /// The system gave no thread.
     #[error("cannot start a thread to write the log: {0}")]
     Thread(std::io::Error),
+    /// The collector of traces cannot be called.
+    #[error("traces cannot be sent: {0}")]
+    Traces(String),
 }
 
 /// Opens a log file for appending, and makes it where it is missing.

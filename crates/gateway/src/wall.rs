@@ -16,6 +16,12 @@ pub(crate) fn now() -> Stamp {
     Stamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
+/// Nanoseconds since 1970, for spans.
+pub(crate) fn unix_nanos() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
 impl Stamp {
     /// Whole seconds since 1970.
     pub(crate) const fn unix_seconds(self) -> u64 {

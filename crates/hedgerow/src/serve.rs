@@ -29,6 +29,8 @@ const BLOCKING_THREADS: usize = 32;
 const LAST_LINES: Duration = Duration::from_secs(2);
 /// Bound on what workers may still do once every client is gone.
 const AFTER_DRAIN: Duration = Duration::from_secs(1);
+/// Bound on sending the last spans to a collector.
+const TRACES: Duration = Duration::from_secs(2);
 
 /// Loads the configuration and serves until a signal.
 #[must_use]
@@ -275,6 +277,7 @@ impl Running {
         }
         self.calls.current().client().ledger().close(LAST_LINES);
         self.guard.stop();
+        self.recorder.end_traces(TRACES).await;
         self.recorder.server_stopped(reason);
         self.recorder.close();
     }

@@ -5,7 +5,7 @@
 
 use crate::config::{self, Config, RouteTarget};
 use hedgerow_gateway::route::{Folder, Route, Target};
-use hedgerow_gateway::{admin, record, settings as gateway};
+use hedgerow_gateway::{admin, record, settings as gateway, traces};
 use hedgerow_policy::backoff::BackoffConfig;
 use hedgerow_policy::pool::PoolConfig;
 use hedgerow_policy::queue::QueueConfig;
@@ -140,6 +140,12 @@ pub fn record(config: &Config) -> record::Settings {
         event_log: config.log.event_log.clone(),
         redact: config.log.redact,
         recent_limit: usize::try_from(config.log.recent_limit).unwrap_or(usize::MAX),
+        traces: config.telemetry.otlp_endpoint.clone().map(|endpoint| traces::Settings {
+            endpoint,
+            sample: config.telemetry.otlp_sample,
+            queue: config.telemetry.otlp_queue,
+            service: config.telemetry.service_name.clone(),
+        }),
         ..record::Settings::default()
     }
 }

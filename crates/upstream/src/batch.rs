@@ -57,6 +57,7 @@ pub struct Batch {
 struct Common {
     opened: Opened,
     trace: Arc<str>,
+    traceparent: Option<Arc<str>>,
     deadline: Moment,
     bytes_left: AtomicU64,
     per_key: Option<usize>,
@@ -96,6 +97,7 @@ impl Opened {
         let common = Arc::new(Common {
             opened: self.clone(),
             trace: context.trace.clone(),
+            traceparent: context.traceparent.clone(),
             deadline: own.min(context.deadline),
             bytes_left: AtomicU64::new(self.settings.results_limit),
             per_key: options.per_key_limit,
@@ -193,6 +195,7 @@ impl Common {
             cap,
             taken: Taken::Whole,
             trace: self.trace.clone(),
+            traceparent: self.traceparent.clone(),
             label: Some(key),
             ..CallOptions::default()
         };

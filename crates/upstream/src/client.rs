@@ -61,6 +61,8 @@ pub struct CallOptions {
     pub cap: Option<Arc<HedgeCap>>,
     /// The trace of the request that it belongs to.
     pub trace: Arc<str>,
+    /// The trace context that it is made under, where its request brings none of its own.
+    pub traceparent: Option<Arc<str>>,
     /// What the ledger calls it.
     pub label: Option<Arc<str>>,
 }
@@ -74,6 +76,7 @@ impl Default for CallOptions {
             taken: Taken::ByKind,
             cap: None,
             trace: "".into(),
+            traceparent: None,
             label: None,
         }
     }

@@ -42,7 +42,10 @@ impl Flight {
         options: CallOptions,
     ) -> Result<Box<Flight>, CallError> {
         let (clock, settings) = (upstream.around.clock, &upstream.settings);
-        let template = crate::head::Template::new(&mut request);
+        let mut template = crate::head::Template::new(&mut request);
+        if let Some(context) = &options.traceparent {
+            template.trace_under(context);
+        }
         let (keep, limit) = (settings.buffer_limit, settings.body_limit);
         let body = crate::body::Replayed::new(request.into_body(), keep, limit);
         let body = body.map_err(|error| {

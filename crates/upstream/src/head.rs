@@ -50,6 +50,13 @@ impl Template {
         self.headers.get(TRACEPARENT)?.to_str().ok()
     }
 
+    /// With that trace context, if it has none.
+    pub(crate) fn trace_under(&mut self, context: &str) {
+        if let Ok(value) = HeaderValue::from_str(context) {
+            self.headers.entry(TRACEPARENT).or_insert(value);
+        }
+    }
+
     /// The request of attempt `number` (from 0) at that endpoint, as `span` of its trace; `None` if
     /// the path is none.
     pub(crate) fn request<B>(

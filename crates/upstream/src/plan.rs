@@ -62,6 +62,8 @@ pub struct PlanContext {
     pub trace: Arc<str>,
     /// Its id.
     pub request_id: String,
+    /// The trace context that its calls are made under, where they bring none of their own.
+    pub traceparent: Option<Arc<str>>,
     /// When its client stops waiting, by the client's clock.
     pub deadline: Moment,
 }
@@ -225,6 +227,7 @@ impl Opened {
             deadline: context.deadline,
             taken: Taken::AsItComes,
             trace: context.trace.clone(),
+            traceparent: context.traceparent.clone(),
             label: plan.name.as_deref().map(Into::into),
             ..CallOptions::default()
         };

@@ -21,6 +21,7 @@ pub mod frame;
 mod json;
 mod loose;
 pub mod ndjson;
+pub mod otlp;
 mod pairs;
 pub mod plan;
 pub mod ready;

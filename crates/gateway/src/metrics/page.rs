@@ -138,6 +138,13 @@ impl Scrape {
         to.by(&process::LOG_BUFFERED, buffered)?;
         to.by(&process::LOG_LIMIT, open().map(|(name, sink)| (name, sink.limit() as u64)))?;
         to.by(&process::LOG_FAILURES, open().map(|(name, sink)| (name, sink.failures())))?;
+        let traces = self.inner.tracer.as_ref().map(crate::traces::Tracer::counts);
+        let traces = traces.unwrap_or_default();
+        to.size(&process::TRACES, traces.waiting)?;
+        to.size(&process::TRACES_LIMIT, traces.limit)?;
+        to.one(&process::SPANS_SENT, traces.sent)?;
+        let dropped = [("queue_full", traces.no_room), ("collector", traces.not_taken)];
+        to.by(&process::SPANS_DROPPED, dropped)?;
         to.size(&process::RECENT, self.inner.recent.bytes())?;
         to.size(&process::RECENT_LIMIT, self.inner.recent.limit())?;
         to.size(&process::TASKS, super::alive_tasks())?;

@@ -52,6 +52,7 @@ pub(crate) fn start(trace: &str) -> Start {
         remote_addr: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)),
         protocol: "HTTP/1.1",
         received: Moment::START,
+        span: None,
     }
 }
 

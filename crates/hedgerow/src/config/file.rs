@@ -178,8 +178,14 @@ options! {
 
     /// Metrics and traces.
     Telemetry {
-        /// Where traces are sent (OTLP over HTTP); empty: nowhere.
+        /// The collector that traces are sent to (OTLP over HTTP, `/v1/traces` behind it); empty: nowhere.
         otlp_endpoint: Set<String> = "";
+        /// Share of new traces that are sent; one that a caller began is sent where the caller's flag says so.
+        otlp_sample: Set<Real<1, true>> = 1.0;
+        /// Requests and calls that may wait to be sent; what does not fit is dropped and counted.
+        otlp_queue: Set<Count> = 4096;
+        /// What this gateway is called in traces (`service.name`).
+        service_name: Set<String> = "hedgerow";
         /// Whether the admin listener serves `/metrics`.
         metrics: Set<bool> = true;
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Keys that are read and checked but do nothing yet, with everything below them. Whoever builds
 /// one removes its line.
-const NOT_IN_EFFECT: &[&str] = &["telemetry.otlp_endpoint", "route.cache"];
+const NOT_IN_EFFECT: &[&str] = &["route.cache"];
 
 /// A frame holds 16 MiB; a binary body grows by a third in it, and the rest of a request needs room.
 const LARGEST_BODY_IN_A_FRAME: u64 = (16 << 20) / 4 * 3 - (64 << 10);

@@ -227,10 +227,16 @@ pub struct Log {
 }
 
 /// `[telemetry]`
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Telemetry {
     /// Where traces are sent; `None`: nowhere.
     pub otlp_endpoint: Option<String>,
+    /// Share of new traces that are sent, 0 to 1.
+    pub otlp_sample: f64,
+    /// Requests and calls that may wait to be sent.
+    pub otlp_queue: usize,
+    /// What this gateway is called in them.
+    pub service_name: String,
     /// Whether `/metrics` is served.
     pub metrics: bool,
 }

@@ -144,6 +144,9 @@ impl Resolver<'_> {
         }
         to::Telemetry {
             otlp_endpoint: (!endpoint.value.is_empty()).then(|| endpoint.value.clone()),
+            otlp_sample: from.otlp_sample.value.0,
+            otlp_queue: from.otlp_queue.value.get(),
+            service_name: from.service_name.value.clone(),
             metrics: from.metrics.value,
         }
     }

@@ -51,6 +51,8 @@ mod supervision;
 mod terminal;
 // The story of one request.
 mod explain;
+// What a collector of traces gets.
+mod traces;
 // What a silent worker costs, and whom.
 mod timeouts;
 // TLS and HTTP/2 with the client of everybody.

@@ -21,7 +21,12 @@ pub(crate) fn plan_settings() -> PlanSettings {
 }
 
 pub(crate) fn context() -> PlanContext {
-    PlanContext { trace: "T".into(), request_id: "R".into(), deadline: Moment::NEVER }
+    PlanContext {
+        trace: "T".into(),
+        request_id: "R".into(),
+        traceparent: None,
+        deadline: Moment::NEVER,
+    }
 }
 
 fn opened(client: Client) -> Opened {

@@ -22,6 +22,13 @@ pub(crate) const PART: Part = Part {
             set_by: "`log.recent_limit`",
         },
         Bound {
+            what: "Requests and calls whose spans wait for the collector",
+            held: &TRACES,
+            limit: &TRACES_LIMIT,
+            beyond: Some(&SPANS_DROPPED),
+            set_by: "`telemetry.otlp_queue`",
+        },
+        Bound {
             what: "The history of the dashboard",
             held: &HISTORY,
             limit: &HISTORY_LIMIT,
@@ -48,6 +55,13 @@ metrics! {
     LOG_LIMIT: Gauge Bytes "log_buffer_limit" ["log"] "Log lines that may wait";
     LOG_FAILURES: Counter Count "log_write_failures" ["log"]
         "Writes of log lines that failed";
+    TRACES: Gauge Count "trace_queue" []
+        "Requests and calls whose spans wait to be sent to the collector";
+    TRACES_LIMIT: Gauge Count "trace_queue_limit" []
+        "Requests and calls whose spans may wait; 0: no traces are sent";
+    SPANS_SENT: Counter Count "trace_spans_sent" [] "Spans that the collector took";
+    SPANS_DROPPED: Counter Count "trace_spans_dropped" ["reason"]
+        "Spans that are lost: the queue was full, or the collector did not take them";
     RECENT: Gauge Bytes "recent_events" [] "The newest events, as they are held in memory";
     RECENT_LIMIT: Gauge Bytes "recent_events_limit" []
         "Events that are held in memory at most; the oldest go first";
