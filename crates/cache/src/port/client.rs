@@ -21,7 +21,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
-use tokio::io::{AsyncReadExt, AsyncWrite};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Sleep;
@@ -34,6 +35,8 @@ const LARGE: usize = 64 << 10;
 /// Replies made here that are not written yet, before more are made: who asks for much and reads as
 /// it comes is not taken for one who does not read.
 const PORTION: usize = 1 << 20;
+/// How long a client may take to close behind its last reply.
+const LINGER: Duration = Duration::from_secs(2);
 
 /// A reply, or several, that come later.
 pub(super) enum Pending {
@@ -166,7 +169,8 @@ impl Client {
                 .await
             };
             match rest {
-                Rest::Over => return,
+                // On the heap: idle clients are many, and this is for the last moment of one.
+                Rest::Over => return Box::pin(self.linger()).await,
                 Rest::Pin => {
                     self.wants_pin = false;
                     if super::pinned::serve(&mut self).await.is_err() {
@@ -176,6 +180,30 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// Reads what the client still sends, and lets it go, until it has closed too or a moment has
+    /// passed: a connection that is closed with something unread is reset, and the last reply may be
+    /// lost with it (RFC 1122, 4.2.2.13). Not where the port stops, or where replies are left over.
+    async fn linger(mut self) {
+        if *self.stopped.borrow() || !self.out.is_empty() {
+            return;
+        }
+        let clock = self.shared.clock;
+        let until = clock.now() + LINGER;
+        let mut left = BytesMut::new();
+        let closed = async {
+            let _ = self.stream.shutdown().await;
+            // Who sends more than a farewell leaves behind is not waited for.
+            let mut more = LARGE;
+            while more > 0
+                && let Ok(count @ 1..) = self.stream.read_buf(&mut left).await
+            {
+                more = more.saturating_sub(count);
+                left.clear();
+            }
+        };
+        clock.until(until, closed).await;
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Rest> {

@@ -5,7 +5,7 @@ use hedgerow_cache::{Clock, Guarded, Port};
 use hedgerow_testkit::redis::Redis;
 use hedgerow_testkit::resp::Raw;
 use hedgerow_testkit::until::until;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -201,6 +201,23 @@ async fn what_the_guard_answers_itself_case_30() {
     assert!(client.ask("INFO hedgerow").contains("breaker_state:open"));
     client.check(&[("QUIT", "+OK")]);
     assert_eq!(client.next(), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_behind_a_farewell_does_not_cost_the_reply() {
+    let fixture = Fixture::start().await;
+    let mut client = std::net::TcpStream::connect(fixture.port.local_addr()).unwrap();
+    client.write_all(b"QUIT\r\n").unwrap();
+    let mut reply = [0; 5];
+    client.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+OK\r\n");
+    // The first would be answered with a reset by a closed connection, and the second would fail.
+    for _ in 0..2 {
+        client.write_all(b"\r\n").expect("it still listens");
+    }
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).expect("an end in good order");
+    assert!(rest.is_empty(), "{rest:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
