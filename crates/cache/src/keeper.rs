@@ -44,6 +44,14 @@ pub(crate) struct Keeper {
 struct Ledger {
     journal: Journal,
     file: Option<JournalFile>,
+    /// What was sent of the journal and is not settled; no more than the journal hands out.
+    replays: Vec<Replay>,
+}
+
+/// A part of the journal on its way to the store.
+struct Replay {
+    slot: Arc<Slot>,
+    batch: Batch,
 }
 
 /// Waits until what was journalled is on the disk. Nothing to wait for without a file.
@@ -103,7 +111,7 @@ impl Keeper {
             clock,
             observer,
             counts: Counts::default(),
-            journal: Mutex::new(Ledger { journal, file }),
+            journal: Mutex::new(Ledger { journal, file, replays: Vec::new() }),
             owing,
             stir,
             purged: Generations::default(),
@@ -163,6 +171,9 @@ impl Keeper {
     /// Whether the answer of a read that was sent counts.
     pub(crate) fn still_counts(&self, lane: &Lane, behind: Behind) -> bool {
         behind.0.is_none_or(|(losses, connection)| {
+            // What the read went behind was answered before it, maybe with an error; whoever waits
+            // for that answer may not have run yet.
+            self.settle_replays();
             lane.connection() == connection && self.ledger().journal.losses() == losses
         })
     }
@@ -176,14 +187,25 @@ impl Keeper {
             ledger.journal.on_lost(batch);
             return false;
         }
+        ledger.replays.push(Replay { slot: slot.clone(), batch });
         let keeper = self.clone();
         tokio::spawn(async move {
             slot.settled().await;
-            let mut frames = Vec::new();
-            let fault = slot.take(&mut frames);
-            keeper.settle_batch(batch, fault.is_none() && carried_out(&frames));
+            keeper.settle_replays();
         });
         true
+    }
+
+    /// Settles the replays whose answers have come.
+    fn settle_replays(&self) {
+        let _ = self.with_ledger(|journal, replays| {
+            for Replay { slot, batch } in replays.extract_if(.., |replay| replay.slot.is_settled())
+            {
+                let mut frames = Vec::new();
+                let fault = slot.take(&mut frames);
+                settle(journal, batch, fault.is_none() && carried_out(&frames));
+            }
+        });
     }
 
     /// May a write go out now?
@@ -218,13 +240,7 @@ impl Keeper {
     /// A batch has been carried out, or not.
     pub(crate) fn settle_batch(&self, batch: Batch, delivered: bool) {
         // What leaves the journal need not be on the disk before anything else happens.
-        let _ = self.with_journal(|journal| {
-            if delivered {
-                journal.on_delivered(batch);
-            } else {
-                journal.on_lost(batch);
-            }
-        });
+        let _ = self.with_journal(|journal| settle(journal, batch, delivered));
     }
 
     /// A client of the port invalidates keys: what Rust callers began to compute before is void.
@@ -297,9 +313,13 @@ impl Keeper {
     }
 
     fn with_journal(&self, change: impl FnOnce(&mut Journal)) -> OnDisk {
+        self.with_ledger(|journal, _| change(journal))
+    }
+
+    fn with_ledger(&self, change: impl FnOnce(&mut Journal, &mut Vec<Replay>)) -> OnDisk {
         let mut ledger = self.ledger();
-        let Ledger { journal, file } = &mut *ledger;
-        change(journal);
+        let Ledger { journal, file, replays } = &mut *ledger;
+        change(journal, replays);
         self.owing.store(!journal.is_empty(), Ordering::Release);
         match file {
             None => OnDisk::NOW,
@@ -337,6 +357,14 @@ impl Keeper {
         if self.guard.moved() {
             self.stir.notify_one();
         }
+    }
+}
+
+fn settle(journal: &mut Journal, batch: Batch, delivered: bool) {
+    if delivered {
+        journal.on_delivered(batch);
+    } else {
+        journal.on_lost(batch);
     }
 }
 

@@ -77,6 +77,12 @@ impl Slot {
         Poll::Pending
     }
 
+    /// Whether [`Slot::poll`] would be ready.
+    pub(crate) fn is_settled(&self) -> bool {
+        let state = self.lock();
+        state.missing == 0 || state.fault.is_some()
+    }
+
     /// Ready as [`Slot::poll`] is.
     pub(crate) async fn settled(&self) {
         std::future::poll_fn(|context| self.poll(context)).await;
