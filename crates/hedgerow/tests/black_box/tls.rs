@@ -58,7 +58,12 @@ fn failures_look_the_same_over_http_2() {
     let server = Server::start("server.body_limit = 3");
     let over_2 = |args: &[&str], path: &str| {
         let url = format!("http://{}{path}", server.addr);
-        curl(&[&["--http2-prior-knowledge", url.as_str()], args].concat())
+        // curl 7.88 loses an answer that comes while it still sends its request, and says 92; other
+        // clients (nghttp) get it each time.
+        until("an answer that curl has seen", || {
+            let got = curl(&[&["--http2-prior-knowledge", url.as_str()], args].concat());
+            (got.code != 92).then_some(got)
+        })
     };
     let rows: [(&[&str], &str, u16, &str, &str); 3] = [
         (&[], "/error", 500, "worker_runtime_error", "Internal Server Error"),
