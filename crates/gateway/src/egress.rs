@@ -350,8 +350,6 @@ pub(crate) fn mark(headers: &mut HeaderMap, report: Report) {
     if report.attempts == 0 {
         return;
     }
-    headers.remove(HEDGED_AFTER);
-    headers.remove(RETRIES);
     headers.insert(ATTEMPTS, HeaderValue::from(report.attempts));
     let winner = report.winner.unwrap_or(Role::Primary);
     headers.insert(WINNER, HeaderValue::from_static(winner.name()));

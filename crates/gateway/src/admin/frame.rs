@@ -41,13 +41,10 @@ struct History<'e> {
     capacity: usize,
     held: usize,
     #[serde(flatten)]
-    rows: Shown,
-    events: Vec<Happening>,
-    moves: Vec<Move>,
-    now: Now<'e>,
+    shown: Second<'e>,
 }
 
-/// One event of `/admin/stream`.
+/// Rows, what happened meanwhile, and what is the case now: one event of `/admin/stream`.
 #[derive(Serialize)]
 struct Second<'e> {
     #[serde(flatten)]
@@ -115,10 +112,7 @@ pub(super) fn history(state: &State, after: Option<u64>) -> Answer {
         step_ms: shapes::whole_millis(STEP),
         capacity: ROWS,
         held: history.held(),
-        rows: history.after(after),
-        events,
-        moves,
-        now: Now::of(state, &entries),
+        shown: Second { rows: history.after(after), events, moves, now: Now::of(state, &entries) },
     };
     json(StatusCode::OK, &shown)
 }

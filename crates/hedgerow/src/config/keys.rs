@@ -106,6 +106,11 @@ pub(crate) fn is_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.starts_with('.'))
 }
 
+/// Whether a dotted path is this one, or lies below it.
+pub(crate) fn is_within(path: &str, above: &str) -> bool {
+    path == above || is_below(path, above)
+}
+
 /// `worker.read_timeout_ms` → `worker-read-timeout-ms`
 #[must_use]
 pub fn flag_of(path: &str) -> String {

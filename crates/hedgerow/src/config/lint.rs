@@ -7,6 +7,7 @@ mod calls;
 
 use super::field::Set;
 use super::file::{Document, Route, Worker};
+use super::keys::is_within;
 use super::model::{Config, RouteTarget};
 use super::report::{Place, Problem, Severity};
 use super::resolve::blame;
@@ -22,7 +23,7 @@ const LARGEST_BODY_IN_A_FRAME: u64 = (16 << 20) / 4 * 3 - (64 << 10);
 
 /// Whether this key does something in this version.
 pub(super) fn in_effect(path: &str) -> bool {
-    !NOT_IN_EFFECT.iter().any(|above| path == *above || super::keys::is_below(path, above))
+    !NOT_IN_EFFECT.iter().any(|above| is_within(path, above))
 }
 
 /// A time as people say it.
@@ -68,9 +69,8 @@ impl Linter<'_> {
     fn not_in_effect(&mut self, changed: &[(String, Place)]) {
         const NOT_YET: &str = "accepted, not in effect in this version";
         for above in NOT_IN_EFFECT {
-            let below = |path: &str| path == *above || super::keys::is_below(path, above);
             // Once for each part, at the first key that is set.
-            if let Some((_, place)) = changed.iter().find(|(path, _)| below(path)) {
+            if let Some((_, place)) = changed.iter().find(|(path, _)| is_within(path, above)) {
                 self.warn(place, format!("`{above}`: {NOT_YET}"), "");
             }
         }

@@ -1,6 +1,7 @@
 //! What the cache's settings make of each other.
 
 use super::{Linter, shown};
+use crate::config::keys::is_within;
 use crate::config::model::CacheStore;
 use crate::config::report::Place;
 use crate::config::resolve::blame;
@@ -30,11 +31,7 @@ impl Linter<'_> {
             return self.warn(place, "`cache` does nothing without `cache.resp.listen`", advice);
         }
         if config.store == CacheStore::Memory {
-            let of_a_store = |path: &str| {
-                OF_A_STORE
-                    .iter()
-                    .any(|above| path == *above || crate::config::keys::is_below(path, above))
-            };
+            let of_a_store = |path: &str| OF_A_STORE.iter().any(|above| is_within(path, above));
             if let Some((path, place)) = changed.iter().find(|(path, _)| of_a_store(path)) {
                 let message = format!("`{path}` does nothing with the store \"memory\"");
                 self.warn(
@@ -74,7 +71,7 @@ impl Linter<'_> {
         let config = &self.config.cache;
         let open = config.breaker.breaker.open;
         let placed = |path: &str| {
-            let found = changed.iter().find(|(at, _)| at == path || at.starts_with(path));
+            let found = changed.iter().find(|(at, _)| at.starts_with(path));
             found.map_or(Place::Default, |(_, place)| place.clone())
         };
         let Some(canary) = config.canary else {
