@@ -34,6 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         max_clients: 20_000,
         output_limit: 64 << 20,
         input_limit: 512 << 20,
+        total_limit: 1 << 30,
         shed: Shed::Fallback,
     };
     let port = Port::start(settings, guarded, clock).await?;

@@ -43,6 +43,7 @@ pub mod memory;
 mod near;
 pub mod port;
 pub mod settings;
+mod share;
 mod url;
 
 pub use cache::{Cache, Lease, Leased, Purged, Saved};
@@ -52,5 +53,5 @@ pub use guarded::{Guarded, GuardedError, ResumeError};
 pub use hedgerow_clock::Clock;
 pub use lane::LaneSnapshot;
 pub use memory::Memory;
-pub use port::{Port, PortShown, PortView};
+pub use port::{Port, PortShown, PortView, TooMuch};
 pub use settings::{GuardedSettings, PortSettings, RedisSettings};

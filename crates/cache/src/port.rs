@@ -15,14 +15,17 @@ mod dispatch;
 mod embedded;
 mod fallback;
 mod finish;
+mod held;
 mod info;
 mod local;
 mod pinned;
 
 use crate::guarded::Guarded;
 use crate::settings::PortSettings;
+use crate::share::Room;
 use client::Client;
 use hedgerow_clock::Clock;
+pub use held::TooMuch;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -50,6 +53,7 @@ pub(crate) struct Shared {
     guarded: Guarded,
     clock: Clock,
     counts: PortCounts,
+    room: Arc<Room>,
     next_id: AtomicI64,
     pinned: pinned::Idle,
 }
@@ -60,7 +64,7 @@ struct PortCounts {
     clients: AtomicUsize,
     accepted: AtomicU64,
     turned_away: AtomicU64,
-    overflowed: AtomicU64,
+    closed: held::Closed,
     commands: AtomicU64,
     pinned: AtomicUsize,
     output: AtomicUsize,
@@ -87,6 +91,14 @@ pub struct PortShown {
     pub output_bytes: usize,
     /// How many one client may leave unread.
     pub output_limit: usize,
+    /// Clients closed because of what they held, by the reason: in the order of [`TooMuch::ALL`].
+    pub closed: [u64; 4],
+    /// Bytes of commands and replies held for all clients, beyond the first 64 KiB of each.
+    pub held_bytes: u64,
+    /// How many may be.
+    pub held_limit: u64,
+    /// Replies let go of: because too many of one client waited, because all clients held too much.
+    pub withheld: (u64, u64),
 }
 
 /// Looks at a port. It keeps nothing open.
@@ -127,6 +139,7 @@ impl Port {
         let failed = |error| PortError::Listen { address: settings.listen, error };
         let address = listener.local_addr().map_err(failed)?;
         let shared = Arc::new(Shared {
+            room: Arc::new(Room::new(settings.total_limit, settings.output_limit)),
             settings,
             guarded,
             clock,
@@ -179,13 +192,18 @@ impl PortView {
 
 impl Shared {
     fn shown(&self) -> PortShown {
-        let counts = &self.counts;
+        let (counts, room) = (&self.counts, self.room.shown());
+        let closed = counts.closed.all();
         PortShown {
             clients: counts.clients.load(Relaxed),
             max_clients: self.settings.max_clients,
             accepted: counts.accepted.load(Relaxed),
             turned_away: counts.turned_away.load(Relaxed),
-            overflowed: counts.overflowed.load(Relaxed),
+            overflowed: closed[TooMuch::Output as usize],
+            closed,
+            held_bytes: room.beyond,
+            held_limit: room.limit,
+            withheld: self.room.withheld(),
             commands: counts.commands.load(Relaxed),
             pinned: counts.pinned.load(Relaxed),
             output_bytes: counts.output.load(Relaxed),

@@ -153,6 +153,9 @@ pub struct PortSettings {
     /// Bytes that one client may have sent and that were not taken yet: its largest command. Who
     /// sends more is told so and closed.
     pub input_limit: usize,
+    /// Bytes of commands and replies that may be held for all clients together, beyond the first
+    /// 64 KiB of each. Who asks for more when they are used up is told so.
+    pub total_limit: usize,
     /// What a read is answered while it is shed.
     pub shed: Shed,
 }

@@ -150,6 +150,7 @@ fn port_settings(config: &Config, listen: SocketAddr) -> PortSettings {
         max_clients: resp.max_clients,
         output_limit: usize::try_from(resp.output_limit).unwrap_or(usize::MAX),
         input_limit: usize::try_from(resp.input_limit).unwrap_or(usize::MAX),
+        total_limit: usize::try_from(resp.total_limit).unwrap_or(usize::MAX),
         shed: match resp.shed {
             ShedKey::Fallback => Shed::Fallback,
             ShedKey::Error => Shed::Error,

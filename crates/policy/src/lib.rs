@@ -8,6 +8,7 @@
 //! `snapshot(now)`, and `check_invariants()`, which debug builds call after every event.
 #![forbid(unsafe_code)]
 
+pub mod allowance;
 pub mod backoff;
 pub mod breaker;
 pub mod budget;

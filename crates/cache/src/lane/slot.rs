@@ -2,8 +2,10 @@
 //!
 //! Invariant: a slot has one caller and one lane; when the caller is gone only the lane holds it,
 //! and the lane then discards what comes. A slot is used again only when the lane has let go of it.
+//! What it holds is of its client's share, and is given back with it.
 
 use crate::fault::Fault;
+use crate::share::Share;
 use hedgerow_wire::resp::Frame;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -21,6 +23,10 @@ struct State {
     missing: u32,
     fault: Option<Fault>,
     waker: Option<Waker>,
+    /// The share of whose client it is; without one its replies are not asked about.
+    share: Option<Arc<Share>>,
+    /// Bytes of that share.
+    held: usize,
 }
 
 impl Slot {
@@ -36,6 +42,23 @@ impl Slot {
         slot
     }
 
+    /// The same for a client, of whose share is what comes.
+    pub(crate) fn of_client(
+        last: Option<Arc<Slot>>,
+        replies: u32,
+        share: &Arc<Share>,
+    ) -> Arc<Slot> {
+        let slot = Slot::next(last, replies);
+        {
+            let mut state = slot.lock();
+            state.let_go();
+            if state.share.is_none() {
+                state.share = Some(share.clone());
+            }
+        }
+        slot
+    }
+
     /// Whether nobody waits any more.
     pub(crate) fn abandoned(slot: &Arc<Slot>) -> bool {
         Arc::strong_count(slot) == 1
@@ -44,6 +67,11 @@ impl Slot {
     /// The lane has a reply.
     pub(crate) fn deliver(&self, frame: Frame) {
         let mut state = self.lock();
+        let (held, frame) = match &state.share {
+            Some(share) => share.receive(frame),
+            None => (0, frame),
+        };
+        state.held += held;
         state.frames.push(frame);
         state.missing = state.missing.saturating_sub(1);
         if state.missing == 0
@@ -96,7 +124,29 @@ impl Slot {
         state.fault.clone()
     }
 
+    /// What was taken is counted elsewhere from now on.
+    pub(crate) fn let_go(&self) {
+        self.lock().let_go();
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn let_go(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        if held > 0
+            && let Some(share) = &self.share
+        {
+            share.let_go(held);
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.lock().let_go();
     }
 }

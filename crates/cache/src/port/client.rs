@@ -10,7 +10,9 @@ use super::Shared;
 use super::dispatch::Run;
 use super::embedded::Transaction;
 use super::finish::{Batch, Item};
+use super::held::Held;
 use crate::lane::Slot;
+use crate::share::Share;
 use bytes::{Buf, Bytes, BytesMut};
 use hedgerow_policy::Moment;
 use hedgerow_wire::resp::{Frame, Parser, Protocol, reply};
@@ -42,10 +44,17 @@ const LINGER: Duration = Duration::from_secs(2);
 pub(super) enum Pending {
     /// From a lane.
     Batch(Batch),
-    /// Whenever this is done.
-    Later(Pin<Box<dyn Future<Output = Bytes> + Send>>),
+    /// Whenever this is done; it holds so many bytes.
+    Later(usize, Pin<Box<dyn Future<Output = Bytes> + Send>>),
     /// Written already, but not its turn.
     Ready(Bytes),
+}
+
+/// Which place among the pending a reply has.
+#[derive(Clone, Copy)]
+pub(super) enum At {
+    Front,
+    Back,
 }
 
 /// What a client has said of itself.
@@ -69,15 +78,12 @@ pub(super) struct Client {
     pub(super) input: BytesMut,
     pub(super) parser: Parser,
     pub(super) out: BytesMut,
-    /// Bytes of `out` that the port counts as unread.
-    told_out: usize,
     pub(super) pending: VecDeque<Pending>,
     /// Commands in batches that are pending.
     pub(super) in_flight: usize,
-    /// Bytes in replies that are pending because of one that has not come.
-    held_back: usize,
-    /// Bytes of `out` at most: the limit, and one reply that is larger.
-    room_out: usize,
+    /// What all of this comes to.
+    pub(super) held: Held,
+    pub(super) share: Arc<Share>,
     /// The lane of the last batch; another one has to wait for it.
     pub(super) last_lane: Option<(u32, Protocol)>,
     /// Something was read that was not looked at yet.
@@ -115,6 +121,7 @@ impl Client {
     ) -> Client {
         let id = shared.next_id.fetch_add(1, Relaxed);
         let known = shared.settings.password.is_empty();
+        let share = Arc::new(Share::of(&shared.room));
         let remote = shared.guarded.remote();
         let database = remote.map_or(0, |remote| remote.lanes.store.settings.database);
         Client {
@@ -130,11 +137,10 @@ impl Client {
             input: BytesMut::new(),
             parser: Parser::new(),
             out: BytesMut::new(),
-            told_out: 0,
             pending: VecDeque::new(),
             in_flight: 0,
-            held_back: 0,
-            room_out: 0,
+            held: Held::default(),
+            share,
             last_lane: None,
             fresh: false,
             closing: false,
@@ -220,8 +226,8 @@ impl Client {
                 Poll::Ready(Ok(false)) | Poll::Pending => {}
                 Poll::Ready(Err(_)) => return Poll::Ready(Rest::Over),
             }
-            self.tell_output();
-            if self.has_overflowed() {
+            self.tell();
+            if self.has_overflowed() || self.poll_overstay(context).is_ready() {
                 return Poll::Ready(Rest::Over);
             }
             if self.closing && self.pending.is_empty() && self.out.is_empty() {
@@ -232,12 +238,13 @@ impl Client {
                     Poll::Ready(Ok(0)) => self.closing = true,
                     Poll::Ready(Ok(_)) => {
                         self.fresh = true;
-                        self.refuse_too_much();
+                        self.took_in();
                     }
                     Poll::Ready(Err(_)) => return Poll::Ready(Rest::Over),
                     Poll::Pending => {
                         if self.poll_timer(context).is_pending() {
                             self.let_go();
+                            self.tell();
                             return Poll::Pending;
                         }
                     }
@@ -257,42 +264,8 @@ impl Client {
     pub(super) fn may_take(&self, gathered: usize) -> bool {
         self.in_flight + gathered < MOST_IN_FLIGHT
             && self.pending.len() < MOST_IN_FLIGHT
-            && self.held_back < self.shared.settings.output_limit
+            && self.held.back < self.shared.settings.output_limit
             && (self.shared.guarded.remote().is_some() || self.out.len() < PORTION)
-    }
-
-    /// A reply of so many bytes was added to the output: one that is larger than the limit is let
-    /// through, so that it can be had at all.
-    pub(super) fn grew(&mut self, bytes: usize) {
-        let limit = self.shared.settings.output_limit;
-        if bytes > limit {
-            self.room_out = limit.saturating_add(bytes);
-        }
-    }
-
-    /// Whether more waits for the client than may; then that is counted.
-    pub(super) fn has_overflowed(&mut self) -> bool {
-        let limit = self.shared.settings.output_limit;
-        if self.out.len() <= limit {
-            self.room_out = limit;
-        }
-        let over = self.out.len() > self.room_out;
-        if over {
-            self.shared.counts.overflowed.fetch_add(1, Relaxed);
-        }
-        over
-    }
-
-    /// A client that has sent more than may wait is told, and closed. True if it was.
-    pub(super) fn refuse_too_much(&mut self) -> bool {
-        let over = self.input.len() > self.shared.settings.input_limit;
-        if over {
-            self.answer(|out, _| reply::error(out, "ERR Protocol error: too big request"));
-            self.input = BytesMut::new();
-            self.parser = Parser::new();
-            self.closing = true;
-        }
-        over
     }
 
     fn poll_pending(&mut self, context: &mut Context<'_>) -> bool {
@@ -306,9 +279,10 @@ impl Client {
                         || self.timer.as_ref().is_some_and(|timer| timer.is_elapsed())
                             && self.shared.clock.now() >= batch.deadline
                 }
-                Some(Pending::Later(later)) => match later.as_mut().poll(context) {
+                Some(Pending::Later(held, later)) => match later.as_mut().poll(context) {
                     Poll::Pending => false,
                     Poll::Ready(bytes) => {
+                        self.held.back = self.held.back.saturating_sub(*held);
                         self.out.extend_from_slice(&bytes);
                         self.pending.pop_front();
                         moved = true;
@@ -322,7 +296,7 @@ impl Client {
             moved = true;
             match self.pending.pop_front() {
                 Some(Pending::Ready(bytes)) => {
-                    self.held_back = self.held_back.saturating_sub(bytes.len());
+                    self.held.back = self.held.back.saturating_sub(bytes.len());
                     self.out.extend_from_slice(&bytes);
                 }
                 Some(Pending::Batch(batch)) => self.finish(batch),
@@ -366,6 +340,7 @@ impl Client {
                 } else {
                     self.out.advance(count);
                 }
+                self.held.moved = true;
                 Poll::Ready(Ok(true))
             }
         }
@@ -383,17 +358,6 @@ impl Client {
         read
     }
 
-    /// Counts what was not taken. Nothing is counted for a client that reads.
-    fn tell_output(&mut self) {
-        let (before, now) = (self.told_out, self.out.len());
-        if now > before {
-            self.shared.counts.output.fetch_add(now - before, Relaxed);
-        } else if now < before {
-            self.shared.counts.output.fetch_sub(before - now, Relaxed);
-        }
-        self.told_out = now;
-    }
-
     /// An idle client keeps no buffers.
     fn let_go(&mut self) {
         if !self.pending.is_empty() {
@@ -402,22 +366,33 @@ impl Client {
         if self.input.is_empty() && self.input.capacity() > SMALL {
             (self.input, self.room) = (BytesMut::new(), SMALL);
         }
+        if self.input.is_empty() && self.parser.held() > SMALL {
+            self.parser = Parser::new();
+        }
         if self.out.is_empty() && self.out.capacity() > SMALL {
             self.out = BytesMut::new();
         }
     }
 
-    /// Room for a reply whose turn it is now: straight to the output, unless others are before it.
-    pub(super) fn answer(&mut self, write: impl FnOnce(&mut BytesMut, Protocol)) {
-        let protocol = self.protocol;
-        if self.pending.is_empty() {
-            write(&mut self.out, protocol);
-            return;
-        }
-        let mut bytes = BytesMut::new();
-        write(&mut bytes, protocol);
-        self.held_back += bytes.len();
+    /// A reply that is not the next one.
+    pub(super) fn hold_back(&mut self, bytes: BytesMut) {
+        self.held.back += bytes.len();
         self.pending.push_back(Pending::Ready(bytes.freeze()));
+    }
+
+    /// Replies that come together once something is done.
+    pub(super) fn later(
+        &mut self,
+        held: usize,
+        at: At,
+        later: impl Future<Output = Bytes> + Send + 'static,
+    ) {
+        self.held.back += held;
+        let later = Pending::Later(held, Box::pin(later));
+        match at {
+            At::Front => self.pending.push_front(later),
+            At::Back => self.pending.push_back(later),
+        }
     }
 
     /// The client broke the protocol: it is told, and closed.
@@ -432,7 +407,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         self.shared.counts.clients.fetch_sub(1, Relaxed);
-        self.shared.counts.output.fetch_sub(self.told_out, Relaxed);
+        self.let_all_go();
         // What was in flight is settled: an invalidation is not forgotten because its client left.
         while let Some(pending) = self.pending.pop_front() {
             if let Pending::Batch(batch) = pending {

@@ -156,7 +156,7 @@ impl Client {
         let Some(remote) = self.shared.guarded.remote().cloned() else { return };
         let lane = remote.lanes.lane(lane_of.0, lane_of.1);
         let replies = items.iter().map(Item::replies).sum();
-        let slot = Slot::next(self.spare_slot.take(), replies);
+        let slot = Slot::of_client(self.spare_slot.take(), replies, &self.share);
         let submitted = lane.submit(bytes.clone(), replies, &slot);
         let batch = Batch {
             slot,
@@ -168,6 +168,7 @@ impl Client {
             upgrade: self.protocol == Protocol::Resp3 && lane_of.1 == Protocol::Resp2,
         };
         self.in_flight += batch.items.len();
+        self.held.in_batches += batch.bytes.len();
         self.last_lane = Some(lane_of);
         if let Err(fault) = submitted {
             batch.slot.fail(fault);

@@ -12,6 +12,9 @@ use hedgerow_wire::resp::{Protocol, reply};
 /// Commands of one transaction, and keys watched for it. (Bytes of them: what a client may send.)
 const MOST_COMMANDS: usize = 100_000;
 
+/// What it costs to keep an argument, whatever its length.
+const KEPT_FOR_EACH: usize = 2 * size_of::<Bytes>();
+
 /// A transaction that is not at the store.
 #[derive(Default)]
 pub(super) struct Transaction {
@@ -22,10 +25,22 @@ pub(super) struct Transaction {
     /// A command in it was wrong: it is discarded.
     wrong: bool,
     commands: Vec<Vec<Bytes>>,
-    /// Bytes of their arguments.
+    /// Bytes of their arguments, and of the keys that are watched; with what it costs to keep them.
     bytes: usize,
     /// Keys and their versions.
     watched: Vec<(u32, Bytes, u64)>,
+}
+
+impl Transaction {
+    /// Bytes that are kept for it.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// What it costs to keep these arguments.
+fn cost<'a>(args: impl Iterator<Item = &'a [u8]>) -> usize {
+    args.map(|arg| arg.len() + KEPT_FOR_EACH).sum::<usize>() + KEPT_FOR_EACH
 }
 
 impl Client {
@@ -64,7 +79,7 @@ impl Client {
             _ if !begun => self.embedded(look),
             _ => {
                 let Some(transaction) = self.transaction.as_mut() else { return };
-                let bytes = transaction.bytes + args.from(0).map(<[u8]>::len).sum::<usize>();
+                let bytes = transaction.bytes + cost(args.from(0));
                 let full = transaction.commands.len() >= MOST_COMMANDS
                     || bytes > self.shared.settings.input_limit;
                 let mut wrong = BytesMut::new();
@@ -108,6 +123,7 @@ impl Client {
         }
         let (database, unix_ms) = (self.database, hedgerow_clock::unix_ms());
         let now = look.now;
+        let (room, limit) = (self.shared.room.clone(), self.shared.settings.output_limit);
         self.answer(|out, protocol| {
             memory.alone(|| {
                 let moved =
@@ -116,10 +132,16 @@ impl Client {
                     return reply::null_array(out, protocol);
                 }
                 reply::array(out, transaction.commands.len());
+                let begin = out.len();
                 for command in &transaction.commands {
                     let args: Vec<&[u8]> = command.iter().map(|arg| &arg[..]).collect();
                     let asked = Asked { args: &args, database, protocol, now, unix_ms };
+                    let before = out.len();
                     memory::execute_alone(&memory, &asked, out);
+                    if before > begin && out.len() - begin > limit {
+                        out.truncate(before);
+                        out.extend_from_slice(room.withhold());
+                    }
                 }
             });
         });
@@ -168,11 +190,15 @@ impl Client {
             .args
             .from(1)
             .map(|key| (database, Bytes::copy_from_slice(key), memory.version(database, key)));
+        let limit = self.shared.settings.input_limit;
         let transaction = self.transaction.get_or_insert_default();
-        if transaction.watched.len() + look.args.len() > MOST_COMMANDS {
+        if transaction.watched.len() + look.args.len() > MOST_COMMANDS
+            || transaction.bytes + cost(look.args.from(1)) > limit
+        {
             return self.error("ERR too many keys are watched");
         }
         transaction.watched.extend(watched);
+        transaction.bytes += cost(look.args.from(1));
         self.answer(|out, _| reply::status(out, "OK"));
     }
 

@@ -3,7 +3,7 @@
 //! Invariant: every permit is settled here, once, with what came of its command; an invalidation
 //! that is not known to be carried out is journalled here, before it is answered.
 
-use super::client::{Client, Pending};
+use super::client::{At, Client};
 use super::fallback::{self, Why};
 use crate::commands::{Args, Class, Row};
 use crate::counts::ReadResult;
@@ -57,6 +57,7 @@ impl Client {
     /// Writes the replies of a batch whose time has come.
     pub(super) fn finish(&mut self, mut batch: Batch) {
         self.in_flight -= batch.items.len();
+        self.held.in_batches = self.held.in_batches.saturating_sub(batch.bytes.len());
         let mut frames = std::mem::take(&mut self.frames);
         let fault = batch.slot.take(&mut frames);
         let mut items = std::mem::take(&mut batch.items);
@@ -84,18 +85,20 @@ impl Client {
         }
         self.out = direct;
         self.grew(largest);
+        // The output has them now, and that is told before anything else is read.
+        batch.slot.let_go();
         self.spare_items = items;
         self.frames = frames;
         // One that the lane still has is let go of: what comes late is then nobody's, and what was
         // not sent yet never will be.
         self.spare_slot = whole.then_some(batch.slot);
         if let Some((waits, bytes)) = rest {
-            self.pending.push_front(Pending::Later(Box::pin(async move {
+            self.later(bytes.len(), At::Front, async move {
                 for wait in waits {
                     wait.wait().await;
                 }
                 bytes.freeze()
-            })));
+            });
         }
     }
 

@@ -5,6 +5,7 @@ use bytes::BytesMut;
 use hedgerow_cache::{Clock, Guarded, Port};
 use hedgerow_testkit::redis::Redis;
 use hedgerow_testkit::resp::Raw;
+use hedgerow_testkit::until::until;
 use hedgerow_wire::resp::reply;
 use std::io::Write;
 use std::time::Duration;
@@ -128,5 +129,107 @@ async fn the_embedded_store_answers_as_its_client_reads() {
     let half = format!("SET k {}", "v".repeat(MIB / 2));
     assert_eq!(client.ask(&half), "+QUEUED");
     assert_eq!(client.ask(&half), "-ERR too many commands in a transaction");
+    assert!(client.ask("EXEC").starts_with("-EXECABORT"));
+}
+
+/// Reads until the connection ends, and says whether there was a clean or an abrupt end within it.
+async fn ends(stream: &mut tokio::net::TcpStream) -> bool {
+    use tokio::io::AsyncReadExt;
+    let mut rest = vec![0; 64 << 10];
+    loop {
+        match stream.read(&mut rest).await {
+            Ok(0) | Err(_) => return true,
+            Ok(_) => {}
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_holds_much_and_stands_still_goes_once_others_are_refused() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut settings = port_settings();
+    settings.total_limit = MIB;
+    let port =
+        Port::start(settings, Guarded::memory(64 << 20), Clock::start()).await.expect("a port");
+    let connect = || tokio::net::TcpStream::connect(port.local_addr());
+    let half = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3000000\r\n";
+    let held = || port.snapshot().held_bytes as usize;
+
+    // It holds all there is, and says no more.
+    let mut still = connect().await.expect("it listens");
+    still.write_all(half).await.expect("it reads");
+    still.write_all(&vec![b'x'; MIB]).await.expect("it reads");
+    while held() < MIB - (64 << 10) {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::advance(Duration::from_secs(60)).await;
+    tokio::task::yield_now().await;
+    assert_eq!(port.snapshot().clients, 1, "nobody else needs the room");
+
+    let mut refused = connect().await.expect("it listens");
+    refused.write_all(half).await.expect("it reads");
+    let _ = refused.write_all(&vec![b'x'; MIB / 2]).await;
+    let mut said = [0; 9];
+    refused.read_exact(&mut said).await.expect("an answer");
+    assert_eq!(&said, b"-PORTFULL");
+    assert!(held() > MIB / 2, "what the first holds stays its own");
+
+    assert!(ends(&mut still).await, "time passes by itself, and it is closed");
+    let shown = port.snapshot();
+    let closed = |why: hedgerow_cache::TooMuch| shown.closed[why as usize];
+    assert_eq!(closed(hedgerow_cache::TooMuch::Stalled), 1, "{shown:?}");
+    assert_eq!(closed(hedgerow_cache::TooMuch::Total), 1, "{shown:?}");
+    drop((still, refused));
+    while port.snapshot().clients > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(held(), 0);
+    let mut next = connect().await.expect("it listens");
+    next.write_all(half).await.expect("it reads");
+    next.write_all(&vec![b'x'; MIB / 2]).await.expect("there is room again");
+    while held() < MIB / 2 - (64 << 10) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_left_of_a_command_of_very_many_arguments() {
+    let settings = port_settings();
+    let port =
+        Port::start(settings, Guarded::memory(64 << 20), Clock::start()).await.expect("a port");
+    let mut client = Raw::connect(port.local_addr());
+    client.stream.write_all(b"*200001\r\n$3\r\nDEL\r\n").unwrap();
+    client.stream.write_all(&b"$1\r\nk\r\n".repeat(199_999)).unwrap();
+    until("it is held", || (port.snapshot().held_bytes > MIB as u64).then_some(()));
+    client.stream.write_all(b"$1\r\nk\r\n").unwrap();
+    assert_eq!(client.next().unwrap(), ":0");
+    until("it is let go", || (port.snapshot().held_bytes == 0).then_some(()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_of_the_embedded_store_is_bounded_in_what_it_keeps_and_says() {
+    let mut settings = port_settings();
+    (settings.output_limit, settings.input_limit) = (MIB, 4 * MIB);
+    let port =
+        Port::start(settings, Guarded::memory(64 << 20), Clock::start()).await.expect("a port");
+    let mut client = Raw::connect(port.local_addr());
+    assert_eq!(client.ask(&format!("SET k {}", "v".repeat(MIB / 2))), "+OK");
+    client.check(&[("MULTI", "+OK"), ("GET k", "+QUEUED"), ("GET k", "+QUEUED")]);
+    client.check(&[("GET k", "+QUEUED"), ("STRLEN k", "+QUEUED")]);
+    let said = client.ask("EXEC");
+    assert!(said.starts_with("*4\r\n$524288\r\nvvv"), "{}", &said[..20]);
+    assert!(said.ends_with(":524288"));
+    assert_eq!(said.matches("-PORTFULL").count(), 2);
+    assert!(port.snapshot().withheld.0 == 2 && said.len() < 2 * MIB);
+
+    // Arguments of no length cost something too.
+    client.check(&[("MULTI", "+OK")]);
+    let mut full = false;
+    for _ in 0..10 {
+        client.stream.write_all(b"*50001\r\n$4\r\nMGET\r\n").unwrap();
+        client.stream.write_all(&b"$0\r\n\r\n".repeat(50_000)).unwrap();
+        full |= client.next().unwrap() == "-ERR too many commands in a transaction";
+    }
+    assert!(full, "half a million of them are more than 4 MiB");
     assert!(client.ask("EXEC").starts_with("-EXECABORT"));
 }

@@ -89,6 +89,7 @@ pub(crate) fn port_settings() -> PortSettings {
         max_clients: 10_000,
         output_limit: 64 << 20,
         input_limit: 512 << 20,
+        total_limit: 1 << 30,
         shed: Shed::Fallback,
     }
 }

@@ -2,8 +2,8 @@
 
 use super::catalogue::below as names;
 use super::writer::Writer;
-use hedgerow_cache::PortShown;
 use hedgerow_cache::guarded::CacheShown;
+use hedgerow_cache::{PortShown, TooMuch};
 use hedgerow_policy::repair::GateState;
 use std::fmt::Error;
 
@@ -88,6 +88,11 @@ fn clients(to: &mut Writer<'_>, port: PortShown) -> Result<(), Error> {
     to.one(&names::CLIENTS_OVERFLOWED, port.overflowed)?;
     to.size(&names::OUTPUT, port.output_bytes)?;
     to.size(&names::OUTPUT_LIMIT, port.output_limit)?;
+    to.by(&names::CLIENTS_CLOSED, TooMuch::ALL.map(TooMuch::name).into_iter().zip(port.closed))?;
+    to.one(&names::HELD, port.held_bytes)?;
+    to.one(&names::HELD_LIMIT, port.held_limit)?;
+    let (one, all) = port.withheld;
+    to.by(&names::WITHHELD, [("output_limit", one), ("total_limit", all)])?;
     to.one(&names::COMMANDS, port.commands)?;
     to.size(&names::OWN_CONNECTIONS, port.pinned)
 }

@@ -9,6 +9,7 @@ mod ambiguous;
 mod cache;
 // The store behind TLS and an access list.
 mod cache_access;
+mod cache_bounds;
 // Real Redis clients, through the port and direct.
 mod clients;
 // The other commands: `demo`, `conform`, `check`.

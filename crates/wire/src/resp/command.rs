@@ -48,6 +48,12 @@ impl Parser {
         &self.args
     }
 
+    /// Bytes it keeps for arguments: those of the largest command so far.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.args.capacity() * size_of::<Span>()
+    }
+
     /// Looks at what is new in `buf`, which begins with the command.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use crate::commands::{Class, Undoes};
 use crate::counts::ReadResult;
 use crate::guarded::{Remote, hash};
 use crate::keeper::{Behind, write_batch};
-use crate::port::client::{Client, Pending};
+use crate::port::client::{At, Client};
 use crate::port::fallback::{self, Why};
 use crate::port::finish::{Item, invalid, journal_it};
 use bytes::BytesMut;
@@ -144,10 +144,10 @@ impl Client {
             let mut bytes = BytesMut::new();
             let shed = self.shared.settings.shed;
             fallback::write(&mut bytes, self.protocol, row, 0, Why::Shed, shed);
-            self.pending.push_back(Pending::Later(Box::pin(async move {
+            self.later(bytes.len(), At::Back, async move {
                 on_disk.wait().await;
                 bytes.freeze()
-            })));
+            });
             return Next::Done;
         };
         if row.class == Class::Repair && keeper.owing() {

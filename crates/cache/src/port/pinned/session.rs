@@ -51,6 +51,8 @@ pub(super) struct Session {
     to_store: BytesMut,
     from_store: BytesMut,
     owed: VecDeque<Owed>,
+    /// Bytes of those that are known.
+    known: usize,
     transaction: bool,
     /// A SELECT inside it, which means nothing before its EXEC.
     selects: Option<u32>,
@@ -77,6 +79,7 @@ impl Session {
             to_store: BytesMut::new(),
             from_store: BytesMut::new(),
             owed: VecDeque::new(),
+            known: 0,
             transaction: false,
             selects: None,
             watching: false,
@@ -113,6 +116,8 @@ impl Session {
                     return End::Done;
                 }
             }
+            client.held.elsewhere = self.held();
+            client.tell();
             if client.has_overflowed() {
                 return End::Gone;
             }
@@ -121,6 +126,7 @@ impl Session {
                 Owed::Store(by, _) => Some(*by),
                 Owed::Known(_) => None,
             });
+            let stays_until = client.stays_until();
             self.from_store.reserve(READ);
             client.input.reserve(1 << 10);
             let (mut client_reads, mut client_writes) = client.stream.split();
@@ -130,7 +136,10 @@ impl Session {
                 read = store_reads.read_buf(&mut self.from_store) => match read {
                     Ok(0) => return End::Failed(Fault::Lost("it closed the connection".into())),
                     Err(error) => return End::Failed(Fault::Lost(error.to_string())),
-                    Ok(_) => {
+                    Ok(count) => {
+                        if !client.has_room(count) {
+                            return End::Gone;
+                        }
                         if let Err(fault) = self.pass_on(client) {
                             return End::Failed(fault);
                         }
@@ -145,20 +154,31 @@ impl Session {
                     if wrote.is_err() {
                         return End::Gone;
                     }
+                    client.held.moved = true;
                 }
                 read = client_reads.read_buf(&mut client.input) => match read {
                     Ok(0) | Err(_) => return End::Gone,
                     Ok(_) => {
                         fresh = true;
-                        client.refuse_too_much();
+                        client.took_in();
                     }
                 },
                 () = std::future::ready(()), if more => {}
+                () = clock.sleep_until(stays_until), if stays_until < Moment::NEVER => {
+                    if client.overstays() {
+                        return End::Gone;
+                    }
+                }
                 () = clock.sleep_until(deadline.unwrap_or(Moment::NEVER)) => {
                     return End::Failed(Fault::Timeout);
                 }
             }
         }
+    }
+
+    /// Bytes between the client and the store.
+    fn held(&self) -> usize {
+        self.to_store.len() + self.from_store.len() + self.known
     }
 
     /// Whether another command may be taken: not while much of what was taken has not been sent.
@@ -206,7 +226,7 @@ impl Session {
         match row.name {
             "QUIT" => {
                 self.leaving = true;
-                return self.owed.push_back(Owed::Known(Bytes::from_static(b"+OK\r\n")));
+                return self.owe(Bytes::from_static(b"+OK\r\n"));
             }
             "RESET" | "AUTH" | "HELLO" | "CLIENT" if self.transaction || self.subscribed => {
                 let text = format!("ERR {} is not supported here through the guard", row.name);
@@ -251,7 +271,7 @@ impl Session {
                 let before = client.out.len();
                 client.local(&look);
                 let answer = client.out.split_off(before).freeze();
-                return self.owed.push_back(Owed::Known(answer));
+                return self.owe(answer);
             }
             _ => {}
         }
@@ -287,13 +307,19 @@ impl Session {
     fn owe_error(&mut self, text: &str) {
         let mut out = BytesMut::new();
         reply::error(&mut out, text);
-        self.owed.push_back(Owed::Known(out.freeze()));
+        self.owe(out.freeze());
+    }
+
+    fn owe(&mut self, reply: Bytes) {
+        self.known += reply.len();
+        self.owed.push_back(Owed::Known(reply));
     }
 
     /// Passes replies on that are known already and whose turn it is.
     fn pass_known(&mut self, client: &mut Client) {
         while let Some(Owed::Known(bytes)) = self.owed.front() {
             client.out.extend_from_slice(bytes);
+            self.known -= bytes.len();
             self.owed.pop_front();
         }
         if self.owed.is_empty() && !self.transaction {
@@ -334,6 +360,7 @@ impl Session {
 
     /// Ends the session. What cannot be answered any more is answered here.
     pub(super) fn close(mut self, client: &mut Client, end: End) -> Result<(), ()> {
+        client.held.elsewhere = 0;
         let owes = self.owed.iter().any(|owed| matches!(owed, Owed::Store(..)));
         match end {
             End::Done => {

@@ -65,6 +65,13 @@ pub(crate) const PART: Part = Part {
             beyond: Some(&CLIENTS_OVERFLOWED),
             set_by: "cache.resp.output_limit, each client",
         },
+        Bound {
+            what: "What all clients of the port hold, beyond 64 KiB each",
+            held: &HELD,
+            limit: &HELD_LIMIT,
+            beyond: Some(&WITHHELD),
+            set_by: "cache.resp.total_limit",
+        },
     ],
 };
 
@@ -121,6 +128,14 @@ metrics! {
         "Replies that clients have not read yet, of all clients";
     OUTPUT_LIMIT: Gauge Bytes "cache_client_output_limit" []
         "Replies that one client may leave unread";
+    CLIENTS_CLOSED: Counter Count "cache_clients_closed" ["reason"]
+        "Clients closed because of what they held: more than one may send or leave unread, more when \
+         all held what they may, or much while they stood still and others were refused";
+    HELD: Gauge Bytes "cache_clients_held" []
+        "Commands and replies held for all clients, beyond the first 64 KiB of each";
+    HELD_LIMIT: Gauge Bytes "cache_clients_held_limit" [] "How much may be held for all clients";
+    WITHHELD: Counter Count "cache_replies_withheld" ["reason"]
+        "Replies answered with an error because there was no room to hold them";
     COMMANDS: Counter Count "cache_commands" [] "Commands of clients";
     OWN_CONNECTIONS: Gauge Count "cache_own_connections" []
         "Store connections that belong to one client: transactions, subscriptions, waits";

@@ -238,6 +238,8 @@ options! {
         output_limit: Set<Bytes> = "64MiB";
         /// Bytes of commands that one client has sent and that were not taken yet: its largest command.
         input_limit: Set<Bytes> = "512MiB";
+        /// Commands and replies held for all clients together, beyond the first 64 KiB of each. Who asks for more when it is used up is told so; others notice nothing.
+        total_limit: Set<Bytes> = "1GiB";
         /// What a shed read is answered: as a miss, or with an error.
         shed: Set<Shed> = "fallback";
     }

@@ -5,6 +5,7 @@ use crate::config::keys::is_within;
 use crate::config::model::CacheStore;
 use crate::config::report::Place;
 use crate::config::resolve::blame;
+use crate::config::value::Value;
 
 /// What only a store behind a connection has.
 const OF_A_STORE: &[&str] = &[
@@ -19,6 +20,9 @@ const OF_A_STORE: &[&str] = &[
     "cache.stale_ms",
 ];
 
+/// What each client of the port has for itself.
+const OWN_ROOM: u64 = 64 << 10;
+
 impl Linter<'_> {
     /// The cache, given the keys that differ from their defaults.
     pub(super) fn cache(&mut self, changed: &[(String, Place)]) {
@@ -30,6 +34,7 @@ impl Linter<'_> {
             let advice = "nobody can reach the cache: set cache.resp.listen";
             return self.warn(place, "`cache` does nothing without `cache.resp.listen`", advice);
         }
+        self.room_of_clients();
         if config.store == CacheStore::Memory {
             let of_a_store = |path: &str| OF_A_STORE.iter().any(|above| is_within(path, above));
             if let Some((path, place)) = changed.iter().find(|(path, _)| of_a_store(path)) {
@@ -51,6 +56,33 @@ impl Linter<'_> {
         }
         self.waits();
         self.canary(changed);
+    }
+
+    /// A limit of one client that the limit of all makes useless.
+    fn room_of_clients(&mut self) {
+        let resp = &self.document.cache.inner.resp.inner;
+        let total = &resp.total_limit;
+        let each = [
+            ("input_limit", &resp.input_limit, "a command"),
+            ("output_limit", &resp.output_limit, "replies"),
+        ];
+        let warnings: Vec<_> = each
+            .iter()
+            .filter(|(_, limit, _)| limit.value.0 > total.value.0.saturating_add(OWN_ROOM))
+            .map(|(key, limit, what)| {
+                let message =
+                    format!("`cache.resp.{key}` is more than `cache.resp.total_limit` lets anyone have");
+                let advice = format!(
+                    "{} for all clients is no room for {what} of {}: raise total_limit, or lower {key}",
+                    total.value.to_toml().trim_matches('"'),
+                    limit.value.to_toml().trim_matches('"')
+                );
+                (blame([&total.place, &limit.place]), message, advice)
+            })
+            .collect();
+        for (place, message, advice) in warnings {
+            self.warn(&place, message, advice);
+        }
     }
 
     fn waits(&mut self) {

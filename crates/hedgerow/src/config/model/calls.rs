@@ -299,6 +299,8 @@ pub struct Resp {
     pub output_limit: u64,
     /// Bytes of commands that one client has sent and that were not taken yet.
     pub input_limit: u64,
+    /// Bytes of commands and replies held for all clients together.
+    pub total_limit: u64,
     /// What a shed read is answered.
     pub shed: Shed,
 }

@@ -191,6 +191,7 @@ impl Resolver<'_> {
             max_clients: from.max_clients.value.get(),
             output_limit: from.output_limit.value.0,
             input_limit: from.input_limit.value.0,
+            total_limit: from.total_limit.value.0,
             shed: from.shed.value,
         }
     }
