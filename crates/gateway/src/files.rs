@@ -28,6 +28,7 @@ use http::{HeaderMap, Method, StatusCode};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
@@ -88,10 +89,7 @@ async fn answer(head: &Head, folder: Arc<Folder>) -> Result<Reply, Failure> {
     let name = asked::name(path, &folder.base).ok_or_else(nothing)?;
     let looked = tokio::task::spawn_blocking(move || find(&folder, &name)).await;
     let looked = looked.unwrap_or_else(|error| Err(io::Error::other(error)));
-    let found = looked.map_err(|error| {
-        Failure::new(Class::NotFound, At::Gateway, format!("a file that cannot be read: {error}"))
-    })?;
-    match found {
+    match looked.map_err(|error| unopened(&error))? {
         Found::File(opened) => served(*opened, head).await,
         Found::Folder => {
             let mut reply = empty(StatusCode::MOVED_PERMANENTLY);
@@ -106,6 +104,14 @@ async fn answer(head: &Head, folder: Arc<Folder>) -> Result<Reply, Failure> {
 /// One answer for everything: nobody learns from it what is there and not served.
 fn nothing() -> Failure {
     Failure::new(Class::NotFound, At::Gateway, "no such file")
+}
+
+/// Why nothing could be opened: what is absent or hidden from us is not found, and nothing is said of
+/// what the disk or a lack of descriptors keeps back.
+fn unopened(error: &io::Error) -> Failure {
+    let errno = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    let class = if errno.is_some_and(is_absence) { Class::NotFound } else { Class::TransportError };
+    Failure::new(class, At::Gateway, format!("a file that cannot be opened: {error}"))
 }
 
 fn empty(status: StatusCode) -> Reply {
@@ -123,9 +129,7 @@ fn find(folder: &Folder, name: &str) -> io::Result<Found> {
     };
     // Without waiting: what is no file could make an open wait for ever.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    let opened = rustix::fs::openat2(&root, name.as_str(), flags, Mode::empty(), resolve);
-    let file = match opened {
+    let file = match beneath(&root, &name, flags) {
         Ok(file) => File::from(file),
         Err(error) if is_absence(error) => return Ok(Found::Nothing),
         Err(error) => return Err(error.into()),
@@ -140,6 +144,34 @@ fn find(folder: &Folder, name: &str) -> io::Result<Found> {
     let version = Version::of(about.ino(), about.len(), about.modified()?);
     let kind = kind::of(&name);
     Ok(Found::File(Box::new(Opened { file, version, length: about.len(), kind })))
+}
+
+/// While names change anywhere on the machine the kernel cannot always be sure where a link with `..`
+/// leads, and says so: then it is asked again.
+fn beneath(root: &OwnedFd, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    const TRIES: usize = 32;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let open = || rustix::fs::openat2(root, name, flags, Mode::empty(), resolve);
+    let unsure = |opened: &rustix::io::Result<_>| matches!(opened, Err(rustix::io::Errno::AGAIN));
+    let mut opened = open();
+    for _ in 1..TRIES {
+        if !unsure(&opened) {
+            break;
+        }
+        opened = open();
+    }
+    opened
+}
+
+/// Whether files can be served here: the kernel must know how to open what is beneath a folder.
+///
+/// # Errors
+/// It does not (before Linux 5.6), or is not allowed to (a system call filter).
+pub fn can_be_served() -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open("/", flags, Mode::empty())?;
+    beneath(&root, ".", flags)?;
+    Ok(())
 }
 
 /// Nothing of that name beneath the folder. Whatever leads out of it is not there either.
@@ -207,5 +239,50 @@ async fn served(opened: Opened, head: &Head) -> Result<Reply, Failure> {
 fn insert(headers: &mut HeaderMap, name: HeaderName, value: String) {
     if let Ok(value) = HeaderValue::try_from(value) {
         headers.insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn what_is_absent_is_not_found_and_what_fails_is_a_failure() {
+        let class = |errno: Errno| unopened(&errno.into()).class;
+        for absent in [Errno::NOENT, Errno::NOTDIR, Errno::ACCESS, Errno::XDEV, Errno::LOOP] {
+            assert_eq!(class(absent), Class::NotFound, "{absent}");
+        }
+        for failed in [Errno::MFILE, Errno::NFILE, Errno::IO, Errno::NOMEM, Errno::STALE] {
+            assert_eq!(class(failed), Class::TransportError, "{failed}");
+        }
+        assert_eq!(unopened(&io::Error::other("a task panicked")).class, Class::TransportError);
+        assert!(can_be_served().is_ok(), "this machine has openat2");
+    }
+
+    #[test]
+    fn a_link_is_followed_while_names_change_elsewhere() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let root = std::env::temp_dir().join(format!("hedgerow-files-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("www/sub")).unwrap();
+        std::fs::write(root.join("www/a.txt"), "a").unwrap();
+        std::os::unix::fs::symlink("../sub/../sub/../a.txt", root.join("www/sub/up")).unwrap();
+        std::fs::write(root.join("one"), "").unwrap();
+        let over = AtomicBool::new(false);
+        let folder = Folder { root: root.join("www"), base: "/".to_owned() };
+        let failed = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let _ = std::fs::rename(root.join("one"), root.join("two"));
+                    let _ = std::fs::rename(root.join("two"), root.join("one"));
+                }
+            });
+            let is_file = |found: io::Result<Found>| matches!(found, Ok(Found::File(_)));
+            let failed = (0..2_000).filter(|_| !is_file(find(&folder, "sub/up"))).count();
+            over.store(true, Ordering::Relaxed);
+            failed
+        });
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(failed, 0, "of 2,000 opens");
     }
 }

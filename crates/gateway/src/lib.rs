@@ -54,6 +54,7 @@ mod watched;
 pub use calls::Calls;
 pub use egress::Egress;
 pub use failure::status;
+pub use files::can_be_served as files_can_be_served;
 pub use metrics::metrics_reference;
 pub use serve::{Gateway, StartError};
 pub use settings::Settings;

@@ -1,7 +1,7 @@
 //! Golden files: a configuration, what surrounds it, and what `hedgerow check` says.
 //!
 //! A file in `tests/config/` begins with lines for the surroundings (`flag:`, `env:`, `files:`,
-//! `file:` with a text, `programs:`, `folders:`, `args:`, each optional), then `----------`, the configuration,
+//! `file:` with a text, `programs:`, `folders:`, `args:`, `kernel: old`, each optional), then `----------`, the configuration,
 //! `----------`, and the expected output. `UPDATE_GOLDEN=1` writes the last part anew.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +21,7 @@ struct Paper {
     files: BTreeMap<PathBuf, String>,
     folders: BTreeSet<PathBuf>,
     programs: BTreeSet<PathBuf>,
+    old_kernel: bool,
 }
 
 impl Machine for Paper {
@@ -45,6 +46,10 @@ impl Machine for Paper {
     }
     fn is_program(&self, path: &Path) -> bool {
         self.programs.contains(path) || path == Path::new("/usr/bin/app")
+    }
+    fn files_can_be_served(&self) -> std::io::Result<()> {
+        // ENOSYS
+        if self.old_kernel { Err(std::io::Error::from_raw_os_error(38)) } else { Ok(()) }
     }
     fn cpus(&self) -> usize {
         6
@@ -81,6 +86,7 @@ fn surroundings(head: &str, text: &str) -> (CheckArguments, Sources, Paper) {
                 paper.files.insert(path.into(), text.into());
             }
             "folders" => paper.folders.extend(paths),
+            "kernel" => paper.old_kernel = words == "old",
             "programs" => paper.programs.extend(paths),
             _ => panic!("unknown line {line:?}"),
         }

@@ -68,10 +68,23 @@ impl Resolver<'_> {
         {
             self.dir("plan.fixture_root", root, &document.plan.inner.fixture_root.place);
         }
+        let mut told = false;
         for (route, sub) in config.routes.iter().zip(&document.route.0) {
             if let (RouteTarget::Static(root), Some(set)) = (&route.to, &sub.inner.root) {
                 self.dir("route.root", root, &set.place);
+                if !std::mem::replace(&mut told, true) {
+                    self.kernel(&sub.inner.to.place);
+                }
             }
+        }
+    }
+
+    /// What routes to folders need of the kernel.
+    fn kernel(&mut self, place: &Place) {
+        if let Err(error) = self.machine.files_can_be_served() {
+            let message = format!("files cannot be served here: openat2(2) fails: {error}");
+            let advice = "it needs Linux 5.6 or later, and a system call filter that allows it";
+            self.error(place, message, advice);
         }
     }
 

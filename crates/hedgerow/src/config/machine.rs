@@ -26,6 +26,11 @@ pub trait Machine {
     fn is_dir(&self, path: &Path) -> bool;
     /// Whether this is a file that can be executed.
     fn is_program(&self, path: &Path) -> bool;
+    /// Whether files beneath a folder can be served.
+    ///
+    /// # Errors
+    /// The kernel does not know how, or may not.
+    fn files_can_be_served(&self) -> io::Result<()>;
     /// Number of CPUs, at least one.
     fn cpus(&self) -> usize;
 }
@@ -58,6 +63,9 @@ impl Machine for ThisMachine {
     }
     fn is_program(&self, path: &Path) -> bool {
         path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    }
+    fn files_can_be_served(&self) -> io::Result<()> {
+        hedgerow_gateway::files_can_be_served()
     }
     fn cpus(&self) -> usize {
         std::thread::available_parallelism().map_or(1, std::num::NonZero::get)

@@ -7,8 +7,8 @@ use hedgerow_policy::Class;
 pub(crate) fn of(class: Class, phase: Option<&str>) -> (&'static str, &'static str) {
     match class {
         Class::TransportError => (
-            "the exchange with the worker broke: it closed, or sent something that is no answer",
-            "what the worker printed before (worker.output, standard error), and whether it was killed for memory",
+            "the exchange with the worker broke: it closed, or sent something that is no answer; or a file of a static route could not be read",
+            "what the worker printed before (worker.output, standard error), and whether it was killed for memory; for a file error_message says whether the descriptors ran out or the disk failed",
         ),
         Class::WorkerRuntimeError => (
             "the application threw an error that it did not catch, or could not boot",

@@ -5,6 +5,7 @@ use crate::envelope::assert_failure;
 use crate::server::Server;
 use hedgerow_testkit::http::Response;
 use hedgerow_testkit::scratch::Scratch;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
@@ -134,4 +135,30 @@ fn nothing_outside_the_folder_and_nothing_hidden_is_there() {
     symlink("outside", server.scratch.path().join("www")).unwrap();
     assert_eq!(server.get("/s/secret.txt").text(), "secret");
     assert_failure(&server.get("/s/"), 404, "not_found");
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_not_a_file_that_is_not_there() {
+    let server = server();
+    let mut client = server.connect();
+    let mut ask = |path: &str| {
+        client.get(path);
+        client.response()
+    };
+    assert_eq!(ask("/s/").text(), "<p>index");
+    let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw);
+    let limit = |limit| prlimit(pid, Resource::Nofile, limit).expect("a process of ours");
+    // No new descriptor; those that are open stay.
+    let before = limit(Rlimit { current: Some(3), ..getrlimit(Resource::Nofile) });
+    let answers = [ask("/s/"), ask("/s/gone")];
+    limit(before);
+    for answer in &answers {
+        assert_failure(answer, 502, "transport_error");
+        let said = answer.header("proxy-status").unwrap_or_default();
+        assert!(said.contains("error=proxy_internal_error;"), "{answer:?}");
+    }
+    let event = server.request_event("/s/gone");
+    assert!(event["error_message"].as_str().is_some_and(|m| m.contains("Too many open files")));
+    assert_eq!(ask("/s/").text(), "<p>index");
+    assert_failure(&ask("/s/gone"), 404, "not_found");
 }
