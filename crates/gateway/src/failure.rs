@@ -7,7 +7,7 @@
 use crate::ids::Ids;
 use crate::names::Names;
 use bytes::Bytes;
-use hedgerow_policy::failure::{Class, Failure, Phase, Retry};
+use hedgerow_policy::failure::{At, Cause, Class, Failure, Phase, Retry};
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 
@@ -109,12 +109,21 @@ fn insert_checked(headers: &mut HeaderMap, name: HeaderName, value: &str) {
 
 /// The error type of RFC 9209, 2.3, that comes nearest.
 fn proxy_error(failure: &Failure) -> &'static str {
+    if let (Class::UpstreamError, Some(cause)) = (failure.class, failure.cause) {
+        return unreached(cause);
+    }
     match failure.class {
+        // No connection, and nobody said why.
+        Class::UpstreamError if failure.retry == Retry::Unsent => "destination_unavailable",
+        // Its own disk, or a lack of descriptors: nobody was asked.
+        Class::TransportError if failure.at == At::Gateway => "proxy_internal_error",
         Class::TransportError if failure.retry == Retry::Unsent => "connection_refused",
         Class::TransportError | Class::UpstreamError => "connection_terminated",
         Class::WorkerRuntimeError => "http_response_incomplete",
         Class::AppContractError => "http_protocol_error",
-        Class::Timeout if failure.phase == Some(Phase::Connect) => "connection_timeout",
+        Class::Timeout | Class::UpstreamTimeout if failure.phase == Some(Phase::Connect) => {
+            "connection_timeout"
+        }
         Class::Timeout | Class::UpstreamTimeout => "http_response_timeout",
         Class::WorkerPoolExhausted | Class::WorkerQueueFull | Class::WorkerQueueTimeout => {
             "connection_limit_reached"
@@ -130,6 +139,18 @@ fn proxy_error(failure: &Failure) -> &'static str {
         | Class::HeadersTooLarge
         | Class::ClientClosed => "http_request_error",
         Class::Draining | Class::NotFound => "proxy_internal_response",
+    }
+}
+
+fn unreached(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Refused => "connection_refused",
+        Cause::TimedOut => "connection_timeout",
+        Cause::Unroutable => "destination_ip_unroutable",
+        Cause::Name => "dns_error",
+        Cause::Certificate => "tls_certificate_error",
+        Cause::Alert => "tls_alert_received",
+        Cause::Handshake => "tls_protocol_error",
     }
 }
 
@@ -152,7 +173,7 @@ fn accepts_problem(asked: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hedgerow_policy::failure::{At, Report};
+    use hedgerow_policy::failure::Report;
 
     const STYLE: Style = Style { problem_json: true, proxy_status: true, expose_exception: true };
 
@@ -220,6 +241,37 @@ mod tests {
         assert!(!format!("{headers:?}{body}").contains("secret"));
         let hidden = Style { expose_exception: false, ..STYLE };
         assert!(!shown(&failure, hidden, "*/*").1.contains_key("x-worker-exception"));
+    }
+
+    /// The type says what is known of the cause, and nothing that is not.
+    #[test]
+    fn the_type_of_proxy_status_is_the_cause() {
+        let upstream = |class| Failure::new(class, At::Upstream, "m");
+        let because = |cause| upstream(Class::UpstreamError).unsent().because(Some(cause));
+        let in_phase = |phase| upstream(Class::UpstreamTimeout).in_phase(phase);
+        let worker = || Failure::new(Class::TransportError, At::Worker, "m");
+        let rows = [
+            (because(Cause::Refused), "connection_refused"),
+            (because(Cause::TimedOut), "connection_timeout"),
+            (because(Cause::Unroutable), "destination_ip_unroutable"),
+            (because(Cause::Name), "dns_error"),
+            (because(Cause::Certificate), "tls_certificate_error"),
+            (because(Cause::Alert), "tls_alert_received"),
+            (because(Cause::Handshake), "tls_protocol_error"),
+            (upstream(Class::UpstreamError).unsent(), "destination_unavailable"),
+            (upstream(Class::UpstreamError), "connection_terminated"),
+            (upstream(Class::UpstreamForbidden), "destination_ip_prohibited"),
+            (in_phase(Phase::Connect), "connection_timeout"),
+            (in_phase(Phase::Read), "http_response_timeout"),
+            (worker().unsent(), "connection_refused"),
+            (worker(), "connection_terminated"),
+            (Failure::new(Class::TransportError, At::Gateway, "m"), "proxy_internal_error"),
+        ];
+        for (failure, kind) in rows {
+            let (_, headers, _) = shown(&failure, STYLE, "*/*");
+            let expected = format!("hedgerow; error={kind}; details=\"{}\"", failure.class.name());
+            assert_eq!(headers["proxy-status"], expected, "{failure:?}");
+        }
     }
 
     #[test]

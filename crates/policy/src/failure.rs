@@ -129,6 +129,25 @@ pub enum Retry {
     Unsent,
 }
 
+/// Why there is no connection to a service, where that is known.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Cause {
+    /// It refused the connection.
+    Refused,
+    /// The network gave up waiting for it.
+    TimedOut,
+    /// There is no way to its address.
+    Unroutable,
+    /// Its name could not be resolved.
+    Name,
+    /// Its certificate is none that we trust.
+    Certificate,
+    /// It ended the handshake of TLS with an alert.
+    Alert,
+    /// The handshake of TLS broke in another way.
+    Handshake,
+}
+
 /// One failure: its class, at whom, and what the log may say of it.
 ///
 /// `message` and `exception` come from a worker or an upstream and are for the log; the client
@@ -143,6 +162,8 @@ pub struct Failure {
     pub retry: Retry,
     /// The wait that ended, where a timeout is the cause.
     pub phase: Option<Phase>,
+    /// Why a service was not reached, where that is the failure and it is known.
+    pub cause: Option<Cause>,
     /// For the log only. Never sent to a client.
     pub message: Cow<'static, str>,
     /// What a worker reported of itself.
@@ -171,6 +192,7 @@ impl Failure {
             at,
             retry: Retry::Never,
             phase: None,
+            cause: None,
             message: message.into(),
             report: None,
             retry_after_s: None,
@@ -181,6 +203,13 @@ impl Failure {
     #[must_use]
     pub fn in_phase(mut self, phase: Phase) -> Failure {
         self.phase = Some(phase);
+        self
+    }
+
+    /// The same, with why the service was not reached.
+    #[must_use]
+    pub fn because(mut self, cause: Option<Cause>) -> Failure {
+        self.cause = cause;
         self
     }
 
