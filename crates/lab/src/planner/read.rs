@@ -4,7 +4,8 @@
 //! or its ledger; a line with a bracketed time is an nginx log; a line with a separator, or a word
 //! that names a duration, is CSV; all else is one number a line.
 //!
-//! Invariant: no input makes this panic, and every refusal names the line. A duration is finite and
+//! Invariant: no input makes this panic, and every refusal names the line, or the flag that asks for
+//! what is not in the file. A duration is finite and
 //! not negative; a number without a unit is in the unit that its column's name says (`_ms`), else in
 //! the one that was asked for.
 
@@ -14,6 +15,7 @@ mod nginx;
 mod plain;
 
 use super::trace::Sample;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Unit of bare numbers.
@@ -42,15 +44,18 @@ pub struct Input {
 /// Why a file cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReadError {
-    /// The line, from 1.
-    pub line: usize,
-    /// What is wrong with it.
+    /// The line, from 1; `None`: what was asked for does not fit the file as a whole.
+    pub line: Option<usize>,
+    /// What is wrong.
     pub what: String,
 }
 
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.what)
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        f.write_str(&self.what)
     }
 }
 
@@ -184,7 +189,8 @@ const EVERY: usize = 10_000;
 /// Reads the durations in `text`.
 ///
 /// # Errors
-/// The first line that is not what the file seems to hold, or line 1 of a file without durations.
+/// The first line that is not what the file seems to hold, or line 1 of a file without durations;
+/// an upstream that nothing in the file is about.
 pub fn read(
     text: &str,
     wanted: Wanted<'_>,
@@ -193,13 +199,13 @@ pub fn read(
     let Wanted { unit, column, upstream } = wanted;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Some((number, first)) = lines(text).next() else {
-        return Err(ReadError { line: 1, what: "the file holds no duration".to_owned() });
+        return Err(ReadError { line: Some(1), what: "the file holds no duration".to_owned() });
     };
     let input = if first.starts_with(['{', '[']) && json::begins(first) {
         json::read(text, wanted, progress)
     } else if upstream.is_some() {
         let what = "--upstream is for Hedgerow's event log and its ledger; this is neither";
-        return Err(ReadError { line: number, what: what.to_owned() });
+        return Err(ReadError { line: None, what: what.to_owned() });
     } else if nginx::looks_like(first) {
         nginx::read(told(text, progress))
     } else if csv::looks_like(first, column) {
@@ -208,14 +214,28 @@ pub fn read(
         plain::read(told(text, progress), unit)
     }?;
     if input.samples.is_empty() {
-        let what = match (input.failed, upstream) {
-            (0, None) => "the file holds no duration".to_owned(),
-            (0, Some(name)) => format!("the file holds no call to an upstream {}", shown(name)),
-            (failed, _) => format!("none of the {failed} calls in the file succeeded"),
+        let (line, what) = match (input.failed, upstream) {
+            (0, None) => (Some(number), "the file holds no duration".to_owned()),
+            (0, Some(name)) => (None, no_call_to(name, &json::upstreams(text))),
+            (failed, _) => (None, format!("none of the {failed} calls in the file succeeded")),
         };
-        return Err(ReadError { line: number, what });
+        return Err(ReadError { line, what });
     }
     Ok(input)
+}
+
+/// That nothing in the file is about that upstream, and what is in it instead.
+fn no_call_to(name: &str, there: &BTreeSet<String>) -> String {
+    const MOST: usize = 20;
+    let mut names = there.iter().take(MOST).map(|name| shown(name)).collect::<Vec<_>>().join(", ");
+    if there.len() > MOST {
+        names.push_str(&format!(" and {} more", there.len() - MOST));
+    }
+    let here = match there.len() {
+        0 => "no call to any upstream".to_owned(),
+        _ => format!("calls to {names}"),
+    };
+    format!("--upstream {}: the file holds {here}", shown(name))
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub(super) fn read<'t>(
         fields(first, separator).iter().map(|name| name.trim().to_owned()).collect();
     let named = head.iter().all(|name| sample(name, unit).is_err());
     let at = if named { find(&head, column) } else { number(&head, column) };
-    let at = at.map_err(|what| ReadError { line, what })?;
+    let at = at.map_err(|what| ReadError { line: Some(line), what })?;
     let (unit, source) = if named {
         lines.next();
         (unit_of(&head[at], unit), format!("CSV, column {}", head[at]))
@@ -60,10 +60,10 @@ pub(super) fn read<'t>(
         .map(|(line, row)| {
             let fields = fields(row, separator);
             let field = fields.get(at).ok_or_else(|| ReadError {
-                line,
+                line: Some(line),
                 what: format!("there is no column {}", at + 1),
             })?;
-            sample(field, unit).map_err(|what| ReadError { line, what })
+            sample(field, unit).map_err(|what| ReadError { line: Some(line), what })
         })
         .collect::<Result<_, _>>()?;
     Ok(Input { samples, failed: 0, source })

@@ -9,6 +9,7 @@
 use super::{Input, NAMES, Progress, ReadError, Unit, Wanted, sample, shown, told, unit_of};
 use crate::planner::trace::Sample;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 type Object = Map<String, Value>;
 
@@ -41,7 +42,7 @@ pub(super) fn read(
     let mut calls = Input { samples: Vec::new(), failed: 0, source: String::new() };
     let mut requests = calls.clone();
     for (line, row) in told(text, progress) {
-        let error = |what: String| ReadError { line, what };
+        let error = |what: String| ReadError { line: Some(line), what };
         let value: Value =
             serde_json::from_str(row).map_err(|e| error(format!("this is no JSON: {e}")))?;
         let Value::Object(object) = value else {
@@ -85,12 +86,28 @@ pub(super) fn read(
     Ok(if called { calls } else { requests })
 }
 
+/// The upstreams that the file holds calls to.
+pub(super) fn upstreams(text: &str) -> BTreeSet<String> {
+    let whole = serde_json::from_str::<Value>(text.trim_start());
+    let rows = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let rows: Vec<Value> = whole.map_or_else(|_| rows.collect(), |document| vec![document]);
+    let keys = rows.iter().flat_map(|row| match row.get("recent").and_then(Value::as_array) {
+        Some(keys) => keys.as_slice(),
+        None => std::slice::from_ref(row),
+    });
+    // Events that are about a call and are none have a type, and no attempts.
+    let is_call = |row: &&Value| row.get("type").is_none() || row.get("attempts").is_some();
+    let calls = keys.filter(is_call);
+    let names = calls.filter_map(|call| call.get("upstream").and_then(Value::as_str));
+    names.map(str::to_owned).collect()
+}
+
 /// What `GET /admin/usage` says of its newest keys.
 fn usage(keys: &[Value], upstream: Option<&str>) -> Result<Input, ReadError> {
     let source = format!("ledger, attempts{}", named(upstream));
     let mut input = Input { samples: Vec::new(), failed: 0, source };
     for key in keys.iter().filter_map(Value::as_object).filter(|key| is_of(key, upstream)) {
-        attempts(key, &mut input).map_err(|what| ReadError { line: 1, what })?;
+        attempts(key, &mut input).map_err(|what| ReadError { line: Some(1), what })?;
     }
     Ok(input)
 }

@@ -20,7 +20,7 @@ pub(super) fn read<'t>(lines: impl Iterator<Item = (usize, &'t str)>) -> Result<
     let mut samples = Vec::new();
     let mut failed = 0;
     for (line, row) in lines {
-        let error = |what: String| ReadError { line, what };
+        let error = |what: String| ReadError { line: Some(line), what };
         let word = time(row).ok_or_else(|| {
             error("no $request_time in this line; it looks like 0.123 or rt=0.123".to_owned())
         })?;

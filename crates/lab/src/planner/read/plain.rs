@@ -7,7 +7,7 @@ pub(super) fn read<'t>(
     unit: Unit,
 ) -> Result<Input, ReadError> {
     let samples = lines
-        .map(|(line, word)| sample(word, unit).map_err(|what| ReadError { line, what }))
+        .map(|(line, word)| sample(word, unit).map_err(|what| ReadError { line: Some(line), what }))
         .collect::<Result<_, _>>()?;
     Ok(Input { samples, failed: 0, source: "one number a line".to_owned() })
 }

@@ -109,7 +109,8 @@ fn an_event_log_with_calls_is_about_calls() {
     let source = "event log, upstream.call, attempts of upstream b".to_owned();
     assert_eq!(of(Some("b")), Ok((vec![(40, false)], source)));
     let none = of(Some("c")).expect_err("there is none");
-    assert_eq!(none.what, "the file holds no call to an upstream \"c\"");
+    let said = "--upstream \"c\": the file holds calls to \"a\", \"b\"";
+    assert_eq!(none.to_string(), said, "the flag is to blame, and no line");
     let column = Wanted { column: Some("duration_ms"), ..Wanted::default() };
     assert_eq!(read(&log, column, &mut |_| ()).map(|input| input.samples.len()), Ok(4));
     let keys = call("", "a", 20, "won") + &call("", "b", 40, "won");
@@ -121,9 +122,17 @@ fn an_event_log_with_calls_is_about_calls() {
             (found.samples.len(), found.source.as_str()),
             (1, "ledger, attempts of upstream b")
         );
+        let wanted = Wanted { upstream: Some("c"), ..Wanted::default() };
+        let none = read(&text, wanted, &mut |_| ()).expect_err("there is none");
+        assert_eq!(none.to_string(), said);
     }
     let wanted = Wanted { upstream: Some("b"), ..Wanted::default() };
-    assert!(read("1\n2\n", wanted, &mut |_| ()).is_err());
+    let refused = |text: &str| read(text, wanted, &mut |_| ()).expect_err("no call").to_string();
+    assert!(refused("1\n2\n").starts_with("--upstream is for Hedgerow's event log"));
+    let requests = "{\"type\":\"http.request\",\"duration_ms\":1}\n";
+    assert_eq!(refused(requests), "--upstream \"b\": the file holds no call to any upstream");
+    let many: String = (10..35).map(|n| call("", &format!("u{n}"), 20, "won")).collect();
+    assert!(refused(&many).ends_with("\"u29\" and 5 more"), "{}", refused(&many));
 }
 
 #[test]
