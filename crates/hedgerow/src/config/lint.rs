@@ -63,6 +63,7 @@ impl Linter<'_> {
             self.calls(&format!("upstream.{name}"), &sub.inner.calls.0);
         }
         self.calls("plan", &self.document.plan.inner.calls.0);
+        self.egress();
         self.cache(changed);
     }
 

@@ -47,6 +47,19 @@ impl Linter<'_> {
         }
     }
 
+    /// A port for calls, and nothing that could be called.
+    pub(super) fn egress(&mut self) {
+        let listen = &self.document.egress.inner.listen;
+        let somewhere =
+            !self.config.upstreams.is_empty() || !self.config.plan.allow_hosts.is_empty();
+        if self.config.egress.listen.is_some() && !somewhere {
+            let message = "`egress.listen` opens a port that leads nowhere";
+            let advice =
+                "add [upstream.NAME] for /NAME/…, or plan.allow_hosts for batches of bare URLs";
+            self.warn(&listen.place, message, advice);
+        }
+    }
+
     /// Whether a twin can start before something ends the call.
     fn after(&mut self, path: &str, calls: &Calls, hedge: &Hedge) {
         let Some(after) = &hedge.after_ms else { return };
