@@ -43,6 +43,13 @@ pub enum Command {
         /// The program and its arguments, at least one word.
         command: Vec<String>,
     },
+    /// Run a scripted actor.
+    Stage {
+        /// Which one.
+        actor: Actor,
+        /// What it is told; it reads this itself.
+        flags: Vec<String>,
+    },
     /// Print a page made from the program itself.
     Docs(Page),
     /// Print the version.
@@ -155,6 +162,17 @@ pub struct Explain {
     pub config: ConfigArguments,
 }
 
+/// A program that behaves, or misbehaves, as it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// `hedgerow stage worker`
+    Worker,
+    /// `hedgerow stage upstream`
+    Upstream,
+    /// `hedgerow stage store`
+    Store,
+}
+
 /// A page made from the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
@@ -245,6 +263,21 @@ mod tests {
     }
 
     #[test]
+    fn every_command_is_on_its_page() {
+        let page = include_str!("../../../docs/command-line.md");
+        let grammar = grammar::grammar(&[]);
+        for command in grammar.get_subcommands() {
+            let row = format!("| `hedgerow {}", command.get_name());
+            assert!(page.contains(&row), "docs/command-line.md: {row}");
+        }
+        let stage = grammar.find_subcommand("stage").expect("it is one");
+        for actor in stage.get_subcommands() {
+            let used = format!("`hedgerow stage {}", actor.get_name());
+            assert!(page.contains(&used), "docs/command-line.md: {used}");
+        }
+    }
+
+    #[test]
     fn keys_are_flags() {
         let given = serve("hedgerow serve --worker-read-timeout-ms 3000 --server-listen=[::1]:1");
         let flag = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -312,6 +345,26 @@ mod tests {
         let line = "hedgerow explain abc --event-log e -c x.toml --admin-token t --json";
         assert_eq!(parse(line), Ok(Command::Explain(explain)));
         assert!(parse("hedgerow conform").is_err());
+    }
+
+    #[test]
+    fn actors_read_their_own_flags() {
+        let line = "hedgerow stage worker --boot=fail --print 3 --socket /s";
+        let flags = ["--boot=fail", "--print", "3", "--socket", "/s"].map(str::to_owned).to_vec();
+        assert_eq!(parse(line), Ok(Command::Stage { actor: Actor::Worker, flags }));
+        let store = Command::Stage { actor: Actor::Store, flags: Vec::new() };
+        assert_eq!(parse("hedgerow stage store"), Ok(store));
+        let help = |line| parse(line).expect_err("help").text;
+        for (line, said) in [
+            ("hedgerow --help", "stage "),
+            ("hedgerow stage --help", "upstream "),
+            ("hedgerow stage worker --help", hedgerow_stage::args::FLAGS),
+            ("hedgerow help stage upstream", hedgerow_stage::upstream::FLAGS),
+            ("hedgerow stage store -h", hedgerow_stage::store::CONTROL),
+        ] {
+            assert!(help(line).contains(said), "{line}: {}", help(line));
+        }
+        assert_eq!(parse("hedgerow stage actor").map_err(|leave| leave.code), Err(2));
     }
 
     #[test]

@@ -4,24 +4,17 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use hedgerow::cli::{self, Command};
+use hedgerow::cli::{self, Actor, Command};
 use hedgerow::{conform, demo, drill, explain, plan_hedge, serve};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Programs this one starts of itself; they are not for people and not in the help.
-    let mut words = std::env::args().skip(1);
-    match (words.next().as_deref(), words.next().as_deref()) {
-        (Some("guard"), None) => {
-            hedgerow_worker::guard::run(std::io::stdin().lock());
-            return ExitCode::SUCCESS;
-        }
-        (Some("stage"), Some("worker")) => return hedgerow_stage::run_worker(words),
-        (Some("stage"), Some("upstream")) => return hedgerow_stage::run_upstream(words),
-        (Some("stage"), Some("store")) => return hedgerow_stage::run_store(words),
-        _ => {}
+    // A program this one starts of itself; it is not for people and not in the help.
+    if std::env::args_os().skip(1).eq(["guard"]) {
+        hedgerow_worker::guard::run(std::io::stdin().lock());
+        return ExitCode::SUCCESS;
     }
     let command = match cli::parse(std::env::args_os()) {
         Ok(command) => command,
@@ -44,6 +37,11 @@ fn main() -> ExitCode {
                 }
             }
         }
+        Command::Stage { actor, flags } => match actor {
+            Actor::Worker => hedgerow_stage::run_worker(flags),
+            Actor::Upstream => hedgerow_stage::run_upstream(flags),
+            Actor::Store => hedgerow_stage::run_store(flags),
+        },
         Command::Docs(page) => print(0, &page.text(), ""),
         Command::Version => print(0, &cli::version(), ""),
         Command::PlanHedge(arguments) => {

@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
 
 use super::values::{self, At, Unit};
 use super::{
-    CheckArguments, Command, ConfigArguments, Drill, DrillModel, Explain, Page, PlanHedge,
+    Actor, CheckArguments, Command, ConfigArguments, Drill, DrillModel, Explain, Page, PlanHedge,
 };
 use crate::config::keys::{flag_of, path_of_flag, settable};
 
@@ -80,6 +80,7 @@ pub(super) fn grammar(arguments: &[OsString]) -> Clap {
                     .help("The program and its arguments, after --"),
             ),
         )
+        .subcommand(stage())
         .subcommand(Clap::new("docs").about("Print a page made from the program").arg(
             Arg::new("page").value_name("PAGE").required(true).value_parser([
                 "configuration",
@@ -88,6 +89,39 @@ pub(super) fn grammar(arguments: &[OsString]) -> Clap {
             ]),
         ))
         .subcommand(Clap::new("version").about("Print the version"))
+}
+
+/// The actors read their flags themselves, as they do in a program of their own.
+fn stage() -> Clap {
+    use hedgerow_stage::{args, store, upstream};
+    let actor = |name: &'static str, about: &'static str, flags: String| {
+        let given = Arg::new("flags")
+            .num_args(0..)
+            .trailing_var_arg(true)
+            .allow_hyphen_values(true)
+            .hide(true);
+        let usage = format!("hedgerow stage {name} [FLAGS]");
+        Clap::new(name).about(about).arg(given).override_usage(usage).after_help(flags)
+    };
+    let control =
+        format!("Flags:\n{}\n\nAt the control address:\n{}", store::FLAGS, store::CONTROL);
+    Clap::new("stage")
+        .about(
+            "Run a scripted actor: a worker, an upstream or a store that misbehaves as it is told",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(actor(
+            "worker",
+            "A worker for worker.command; what a request asks of it is in its path",
+            format!("Flags:\n{}", args::FLAGS),
+        ))
+        .subcommand(actor(
+            "upstream",
+            "An HTTP service; what a request asks of it is in its path",
+            format!("Flags:\n{}", upstream::FLAGS),
+        ))
+        .subcommand(actor("store", "A store of the Redis protocol that stalls and wakes", control))
 }
 
 fn with_keys(command: Clap, arguments: &[OsString]) -> Clap {
@@ -273,6 +307,14 @@ pub(super) fn command(matches: &ArgMatches) -> Command {
             config: config(of),
         }),
         Some(("conform", of)) => Command::Conform { command: all(of, "command") },
+        Some(("stage", of)) => Command::Stage {
+            actor: match of.subcommand_name() {
+                Some("upstream") => Actor::Upstream,
+                Some("store") => Actor::Store,
+                _ => Actor::Worker,
+            },
+            flags: of.subcommand().map_or_else(Vec::new, |(_, of)| all(of, "flags")),
+        },
         Some(("docs", of)) => Command::Docs(match get::<String>(of, "page").as_deref() {
             Some("keys") => Page::Keys,
             Some("metrics") => Page::Metrics,
