@@ -1,7 +1,7 @@
 //! HTTP in: listeners, the request path, and everything that counts, logs or shows it.
 //!
 //! The way of one request: `listener` → `connection` (with `watched` and `pulse`, its clock) → `service` (with
-//! `ids`, `origin`, `smuggling`, `route`, `body`, `head`) → `exchange` with the worker pool, `proxy` or
+//! `ids`, `origin`, `smuggling`, `route`, `dots`, `body`, `head`) → `exchange` with the worker pool, `proxy` or
 //! `files` → `answer` (with
 //! `stream` and `payload`; `plan` and `batch` where the worker asked for calls, `dispatch` where it
 //! makes a stream in steps), or `failure`. Calls that applications make come in by `egress`.
@@ -15,6 +15,7 @@ mod body;
 pub mod calls;
 mod connection;
 mod dispatch;
+mod dots;
 pub mod egress;
 mod ended;
 mod events;

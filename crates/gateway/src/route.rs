@@ -2,7 +2,8 @@
 //!
 //! Invariant: the first route that fits decides; where none fits the request goes to the worker
 //! under the server's own bounds. Matching looks at the path as it was received: nothing is decoded,
-//! so a path that only decodes to a route's path does not take that route.
+//! so a path that only decodes to a route's path does not take that route. Of one that takes a route by
+//! its beginning it is said so: it must not leave what the beginning names (`dots`).
 
 use crate::settings::Settings;
 use http::Method;
@@ -71,6 +72,8 @@ impl Folder {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way<'a> {
     pub(crate) to: &'a Target,
+    /// A route was taken because of how the path begins.
+    pub(crate) by_prefix: bool,
     pub(crate) request_timeout: Duration,
     pub(crate) body_timeout: Duration,
     pub(crate) body_limit: u64,
@@ -111,6 +114,7 @@ pub(crate) fn find<'a>(settings: &'a Settings, method: &Method, host: &str, path
     let own = |pick: fn(&Route) -> Option<Duration>| route.and_then(pick);
     Way {
         to: route.map_or(&Target::Worker, |route| &route.to),
+        by_prefix: route.is_some_and(|route| route.prefix),
         request_timeout: own(|r| r.request_timeout).unwrap_or(settings.request_timeout),
         body_timeout: own(|r| r.body_timeout).unwrap_or(settings.body_timeout),
         body_limit: route.and_then(|r| r.body_limit).unwrap_or(settings.body_limit),
@@ -155,6 +159,8 @@ mod tests {
         assert_eq!(limit(&Method::GET, "/upload"), settings.body_limit);
         assert_eq!(limit(&Method::POST, "/upload/"), settings.body_limit);
         assert_eq!(limit(&Method::GET, "/%61pi/x"), settings.body_limit);
+        let by_prefix = |path: &str| find(&settings, &Method::POST, "h", path).by_prefix;
+        assert_eq!(["/api/x", "/upload", "/x"].map(by_prefix), [true, false, false]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::record::{Active, Outcome, Stage, Start};
 use crate::route::{self, PoolTimes, Target};
 use crate::serve::{Live, Shared};
 use crate::stream::{self, Flow};
-use crate::{egress, finish, plan, smuggling, wall};
+use crate::{dots, egress, finish, plan, smuggling, wall};
 use bytes::Bytes;
 use hedgerow_policy::Deadline;
 use hedgerow_policy::failure::{At, Class, Failure, Phase};
@@ -204,7 +204,11 @@ impl Inner {
         let asked = origin.authority.as_deref().and_then(smuggling::parse_authority);
         let host = asked.map_or(addressed.host, |asked| asked.host);
         let settings = &turn.live.settings;
-        let way = route::find(settings, &parts.method, host, parts.uri.path());
+        let path = parts.uri.path();
+        let way = route::find(settings, &parts.method, host, path);
+        if way.by_prefix {
+            dots::check(path)?;
+        }
         if *way.to == Target::Worker {
             // Said before the body comes: nobody would read it.
             self.shared.pool()?;

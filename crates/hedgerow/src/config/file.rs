@@ -192,7 +192,7 @@ options! {
 
     /// Where requests go.
     Route {
-        /// The path; a last `*` makes it a prefix.
+        /// The path; a last `*` makes it a prefix, beneath which the path must stay (no `..`).
         path: Option<Set<String>>;
         /// Hosts it is for; absent: all.
         host: Option<Set<OneOrMany<Host>>>;

@@ -44,6 +44,60 @@ fn a_request_is_proxied_and_the_answer_is_the_upstreams() {
     assert_eq!((&event["winner"], &event["bytes_in"]), (&"primary".into(), &4.into()), "{event}");
 }
 
+/// A base path and the start of a route hold what is beneath them, however a dot is spelt.
+#[test]
+fn a_path_stays_beneath_the_start_of_its_route() {
+    let models = Models::start();
+    let upstream = format!("upstream.models.url = \"http://{}/base\"\n", models.address());
+    let route = |path: &str, to: &str| format!("[[route]]\npath = {path:?}\nto = {to:?}\n");
+    let routes = route("/api/*", "upstream:models") + &route("/bounds/*", "worker");
+    let server = Server::start_in(Scratch::new(), &format!("{upstream}\n{routes}"), &[]);
+    let sent = |path: &str| {
+        let mut client = server.connect();
+        client.send(format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n"));
+        client.response()
+    };
+    let ways_up = [
+        "../x",
+        "..",
+        ".",
+        "./x",
+        "a/../x",
+        "%2e%2e/x",
+        ".%2E/x",
+        "..%2fx",
+        "a%2F..%2f..%2fx",
+        "..\\x",
+        "..%5cx",
+        "..;/x",
+        "..;a=b/x?c=d",
+    ];
+    for up in ways_up {
+        for start in ["/api/", "/bounds/"] {
+            let answer = sent(&format!("{start}{up}"));
+            assert_eq!(answer.status(), 400, "{start}{up}: {answer:?}");
+            assert_eq!(answer.header("x-vhttpd-error-class"), Some("bad_request"), "{up}");
+        }
+    }
+    let seen: Value = serde_json::from_slice(&sent("/api/-/seen").body).expect("what it saw");
+    assert!(!seen.to_string().contains("bounds") && !seen.to_string().contains("/x"), "{seen}");
+    // Everything else goes on as it came.
+    for path in ["/api/a%2Fb", "/api/...", "/api/v1...v2", "/api//x", "/api/%252e%252e/x?y=../z"] {
+        let answer = sent(path);
+        let (plain, query) = path.split_once('?').unwrap_or((path, ""));
+        assert_eq!(answer.status(), 200, "{path}: {answer:?}");
+        let seen: Value = serde_json::from_slice(&answer.body).expect("what it saw");
+        assert_eq!(seen["path"], format!("/base{plain}"), "{seen}");
+        assert!(query.is_empty() || seen.to_string().contains("../z"), "{seen}");
+    }
+    // Without a route the worker is asked, and sees what came.
+    for path in ["/envelope/../x", "/x/%2e%2e/api/y"] {
+        let answer = sent(path);
+        assert_ne!(answer.status(), 400, "{path}: {answer:?}");
+        assert_eq!(server.request_event(path)["worker_id"], 0, "{path}");
+    }
+}
+
 #[test]
 fn large_bodies_go_both_ways_and_a_request_past_its_bounds_is_refused() {
     let models = Models::start();
