@@ -62,7 +62,7 @@ pub(crate) fn of(class: Class, phase: Option<&str>) -> (&'static str, &'static s
         ),
         Class::UnsupportedTransport | Class::UnsupportedCodec | Class::UnsupportedMapper => (
             "the application's plan asks for something this gateway does not do",
-            "error_message names it; docs/hedging.md lists what a plan may ask for",
+            "error_message names it; docs/wire-contract.md lists what a plan may ask for",
         ),
         Class::UpstreamForbidden => (
             "the plan or batch names a destination that is not allowed",
