@@ -6,7 +6,7 @@ use hedgerow_testkit::http::{Client, Response};
 use hedgerow_testkit::scratch::Scratch;
 use hedgerow_testkit::until::until;
 use serde_json::Value;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 
 /// The upstream. It lives as long as the test program; nothing of it is shared with other tests.
 pub(crate) struct Models(SocketAddr);
@@ -92,4 +92,10 @@ pub(crate) fn usage(server: &Server) -> (Value, Vec<Value>) {
 /// How calls ended, in the order in which they came.
 pub(crate) fn endings(calls: &[Value]) -> Vec<&str> {
     calls.iter().filter_map(|call| call["ended"].as_str()).collect()
+}
+
+/// Where nobody listens.
+pub(crate) fn closed_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("its address").port()
 }

@@ -1,17 +1,10 @@
 //! Plans that go wrong, and fixtures (the plan cases of the failure model), asked for by the
 //! scripted worker.
 
-use crate::models::Models;
+use crate::models::{Models, closed_port};
 use crate::server::Server;
 use hedgerow_testkit::http::{Client, Response};
 use hedgerow_testkit::scratch::Scratch;
-use std::net::TcpListener;
-
-/// Where nobody listens.
-fn closed_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
-}
 
 /// A plan for a path of `models` (escaped as a query value), as events or as text.
 fn plan(server: &Server, path: &str, output: &str) -> Response {

@@ -1,6 +1,6 @@
 //! `to = "upstream:NAME"`: a route whose requests go through a hedged call.
 
-use crate::models::{Models, egress, through};
+use crate::models::{Models, closed_port, egress, through};
 use crate::server::Server;
 use hedgerow_testkit::http::Client;
 use hedgerow_testkit::scratch::Scratch;
@@ -95,6 +95,24 @@ fn a_path_stays_beneath_the_start_of_its_route() {
         let answer = sent(path);
         assert_ne!(answer.status(), 400, "{path}: {answer:?}");
         assert_eq!(server.request_event(path)["worker_id"], 0, "{path}");
+    }
+}
+
+/// What was never reached did not break off, and what broke off was reached.
+#[test]
+fn proxy_status_tells_an_upstream_that_is_not_there_from_one_that_breaks() {
+    let models = Models::start();
+    let nobody = format!("upstream.nobody.url = \"http://127.0.0.1:{}\"\n", closed_port());
+    let route = "[[route]]\npath = \"/gone\"\nto = \"upstream:nobody\"\n";
+    let server = server(&models, "", "");
+    let gone = Server::start_in(Scratch::new(), &format!("{nobody}\n{route}"), &[]);
+    for (answer, kind) in [
+        (gone.get("/gone"), "destination_unavailable"),
+        (server.get("/reset"), "connection_terminated"),
+    ] {
+        assert_eq!(answer.header("x-vhttpd-error-class"), Some("upstream_error"), "{answer:?}");
+        let said = format!("hedgerow; error={kind}; details=\"upstream_error\"");
+        assert_eq!(answer.header("proxy-status"), Some(said.as_str()), "{answer:?}");
     }
 }
 
