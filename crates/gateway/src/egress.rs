@@ -21,7 +21,7 @@ use hedgerow_clock::Clock;
 use hedgerow_policy::Moment;
 use hedgerow_policy::failure::{At, Class, Failure};
 use hedgerow_policy::hedge::Role;
-use hedgerow_upstream::{CallOptions, PlanContext, Report};
+use hedgerow_upstream::{CallOptions, Coalescing, PlanContext, Report};
 use http::header::{ACCEPT, CONTENT_LENGTH, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body::{Body as _, Frame};
@@ -153,13 +153,14 @@ async fn serve(
         let shared = Arc::clone(&shared);
         service_fn(move |request| {
             let shared = Arc::clone(&shared);
-            async move { shared.answer(request, peer).await }
+            // Boxed: the library would move it around with every request.
+            Box::pin(async move { shared.answer(request, peer).await })
         })
     };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_timeout)
-        .serve_connection(TokioIo::new(tcp), service);
+        .serve_connection(TokioIo::new(Coalescing(tcp)), service);
     tokio::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,
@@ -343,14 +344,20 @@ fn addressed(uri: &Uri) -> Result<(String, Uri), Failure> {
 
 /// How the call came about, in headers. What an upstream says in them is not it.
 pub(crate) fn mark(headers: &mut HeaderMap, report: Report) {
-    // They are this port's to say, whatever an upstream sends.
-    for name in [ATTEMPTS, WINNER, HEDGED_AFTER, RETRIES] {
-        headers.remove(name);
+    // They are this port's to say, whatever an upstream sends. Few send them, and looking is cheaper
+    // than removing what is not there.
+    let own = [ATTEMPTS, WINNER, HEDGED_AFTER, RETRIES];
+    if headers.keys().any(|name| own.contains(name)) {
+        for name in own {
+            headers.remove(name);
+        }
     }
     if report.attempts == 0 {
         return;
     }
-    headers.insert(ATTEMPTS, HeaderValue::from(report.attempts));
+    let once = report.attempts == 1;
+    let attempts = if once { HeaderValue::from_static("1") } else { report.attempts.into() };
+    headers.insert(ATTEMPTS, attempts);
     let winner = report.winner.unwrap_or(Role::Primary);
     headers.insert(WINNER, HeaderValue::from_static(winner.name()));
     if let Some(after) = report.hedged_after {

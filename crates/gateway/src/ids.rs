@@ -97,12 +97,12 @@ pub(crate) fn span() -> u64 {
 /// A new id: 32 hexadecimal digits, a trace id for whoever wants one. Unique in this process by a
 /// counter, among processes by a random start; not a secret.
 pub(crate) fn fresh() -> String {
-    let [first, second] = random();
+    const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut text = [0; 32];
-    let bytes = first.to_be_bytes().into_iter().chain(second.to_be_bytes());
-    for (digits, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
-        const HEX: &[u8; 16] = b"0123456789abcdef";
-        *digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+    for (half, bits) in text.as_chunks_mut::<16>().0.iter_mut().zip(random()) {
+        for (at, digit) in half.iter_mut().enumerate() {
+            *digit = HEX[(bits >> (60 - 4 * at)) as usize & 15];
+        }
     }
     str::from_utf8(&text).unwrap_or_default().to_owned()
 }

@@ -4,6 +4,7 @@
 //! and no duration is made from it: those come from the driver's clock, which never jumps.
 #![allow(clippy::disallowed_methods, reason = "log lines carry the time of day")]
 
+use std::cell::Cell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A time of day, in milliseconds since 1970.
@@ -40,23 +41,39 @@ impl Stamp {
 
     /// Appends the RFC 3339 form in UTC, with milliseconds: `2026-11-29T08:15:00.042Z`.
     pub(crate) fn write(self, out: &mut Vec<u8>) {
-        let (days, in_day) = (self.0 / 86_400_000, self.0 % 86_400_000);
-        let (year, month, day) = civil(days);
-        digits(out, year, 4);
-        out.push(b'-');
-        digits(out, month, 2);
-        out.push(b'-');
-        digits(out, day, 2);
-        out.push(b'T');
-        digits(out, in_day / 3_600_000, 2);
-        out.push(b':');
-        digits(out, in_day / 60_000 % 60, 2);
-        out.push(b':');
-        digits(out, in_day / 1_000 % 60, 2);
-        out.push(b'.');
-        digits(out, in_day % 1_000, 3);
-        out.push(b'Z');
+        let (second, millis) = (self.0 / 1_000, self.0 % 1_000);
+        out.extend_from_slice(&to_the_second(second));
+        out.extend_from_slice(&[
+            b'.',
+            digit(millis / 100),
+            digit(millis / 10),
+            digit(millis),
+            b'Z',
+        ]);
     }
+}
+
+/// `2026-11-29T08:15:00`. Most lines of a busy gateway are of one second, so each thread keeps the
+/// last.
+fn to_the_second(second: u64) -> [u8; 19] {
+    thread_local! {
+        static LAST: Cell<(u64, [u8; 19])> = const { Cell::new((u64::MAX, [0; 19])) };
+    }
+    let (of, text) = LAST.try_with(Cell::get).unwrap_or((u64::MAX, [0; 19]));
+    if of == second {
+        return text;
+    }
+    let (year, month, day) = civil(second / 86_400);
+    let in_day = second % 86_400;
+    let mut text = *b"0000-00-00T00:00:00";
+    let two =
+        [(5, month), (8, day), (11, in_day / 3_600), (14, in_day / 60 % 60), (17, in_day % 60)];
+    for (at, value) in [(0, year / 100), (2, year)].into_iter().chain(two) {
+        text[at] = digit(value / 10);
+        text[at + 1] = digit(value);
+    }
+    let _ = LAST.try_with(|last| last.set((second, text)));
+    text
 }
 
 /// Year, month and day of a day number since 1970 (Howard Hinnant's `civil_from_days`, which
@@ -73,15 +90,9 @@ const fn civil(days: u64) -> (u64, u64, u64) {
     (year + era * 400 + if month <= 2 { 1 } else { 0 }, month, day)
 }
 
-/// Appends the last `width` digits of `value`, with leading zeros.
-fn digits(out: &mut Vec<u8>, value: u64, width: usize) {
-    let start = out.len();
-    out.resize(start + width, b'0');
-    let mut rest = value;
-    for digit in out[start..].iter_mut().rev() {
-        *digit += u8::try_from(rest % 10).unwrap_or(0);
-        rest /= 10;
-    }
+/// The last digit of `value`.
+fn digit(value: u64) -> u8 {
+    b'0' + u8::try_from(value % 10).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::connection::Transport;
 use crate::ended::Ended;
 use crate::pulse::Pulse;
 use bytes::Bytes;
+use hedgerow_upstream::Coalescing;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -95,7 +96,7 @@ impl<T: Transport> AsyncWrite for Watched<T> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let result = Pin::new(this.io.get_mut()).poll_write_vectored(cx, bufs);
+        let result = Pin::new(&mut Coalescing(this.io.get_mut())).poll_write_vectored(cx, bufs);
         this.wrote(&result);
         result
     }

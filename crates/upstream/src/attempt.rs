@@ -5,7 +5,7 @@
 
 use crate::body::{BodyError, Reader, Replayed};
 use crate::client::Taken;
-use crate::connection::{ConnectionId, Lease, Unanswered};
+use crate::connection::{ConnectionId, Lease, Sent, Unanswered};
 use crate::head::{Kind, Template, retry_after};
 use crate::pool::Pool;
 use bytes::Bytes;
@@ -60,13 +60,12 @@ pub(crate) struct Attempt {
 }
 
 type Connecting = Pin<Box<dyn Future<Output = io::Result<Lease>> + Send>>;
-type Sent = (Lease, Result<Response<Incoming>, Unanswered>);
 
 enum Stage {
     /// A request that was taken back unsent goes over the new connection as it is.
     Connecting(Connecting, Option<Request<Reader>>),
     Connected(Lease, Option<Request<Reader>>),
-    Waiting(Pin<Box<dyn Future<Output = Sent> + Send>>),
+    Waiting(Lease, Sent),
     Answered(Box<Answered>),
     Ended,
 }
@@ -118,8 +117,9 @@ impl Attempt {
                     Err(error) => return self.failed(Fault::Unsent, could_not_connect(&error)),
                 },
                 Stage::Connected(..) => return self.send(key),
-                Stage::Waiting(waiting) => {
-                    let (lease, answer) = ready!(waiting.as_mut().poll(cx));
+                Stage::Waiting(lease, sent) => {
+                    let answer = ready!(lease.poll_head(sent, cx));
+                    let Some(lease) = self.leased() else { return Poll::Pending };
                     match answer {
                         // Nobody asked for another protocol (RFC 9110, 15.2.2).
                         Ok(response) if response.status().is_informational() => {
@@ -142,6 +142,14 @@ impl Attempt {
                 }
                 Stage::Ended => return Poll::Pending,
             }
+        }
+    }
+
+    /// The connection on which an answer was waited for.
+    fn leased(&mut self) -> Option<Lease> {
+        match std::mem::replace(&mut self.stage, Stage::Ended) {
+            Stage::Waiting(lease, _) => Some(lease),
+            _ => None,
         }
     }
 
@@ -169,10 +177,8 @@ impl Attempt {
             let failure = Failure::new(Class::BadRequest, At::Client, "a path that is none");
             return self.failed(Fault::Broken, failure);
         };
-        self.stage = Stage::Waiting(Box::pin(async move {
-            let answer = lease.send(request).await;
-            (lease, answer)
-        }));
+        let sent = lease.send(request);
+        self.stage = Stage::Waiting(lease, sent);
         Poll::Ready(Event::Connected)
     }
 
@@ -293,8 +299,8 @@ impl Answered {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
-        let Some((body, _)) = &mut self.live else { return Poll::Ready(None) };
-        match ready!(Pin::new(body).poll_frame(cx)) {
+        let Some((body, lease)) = &mut self.live else { return Poll::Ready(None) };
+        match ready!(lease.poll_frame(body, cx)) {
             None => {
                 self.finish();
                 Poll::Ready(None)

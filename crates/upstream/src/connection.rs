@@ -7,18 +7,24 @@
 
 use crate::body::Reader;
 use crate::dial::{Dial, Io};
+use crate::driven::Driven;
 use crate::origin::{Origin, Scheme};
-use crate::pool::Pool;
+use crate::pool::{IDLE_TIME, Pool};
 use crate::settings::Protocol;
 use crate::tls::Tls;
+use bytes::Bytes;
 use hedgerow_policy::Moment;
 use http::{Request, Response};
+use http_body::{Body as _, Frame};
 use hyper::body::Incoming;
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::task::AbortHandle;
 
@@ -40,13 +46,11 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// The number of a connection; never used twice in this process.
 pub(crate) type ConnectionId = u64;
 
-/// An HTTP/1 connection that nobody uses at present.
+/// An HTTP/1 connection that nobody uses at present. Dropped, it closes.
 pub(crate) struct Idle {
     pub(crate) id: ConnectionId,
     pub(crate) since: Moment,
-    sender: http1::SendRequest<Reader>,
-    /// Dropped with it, the connection closes.
-    task: Task,
+    driven: Driven,
 }
 
 /// An HTTP/2 connection, shared by the requests on it.
@@ -73,12 +77,18 @@ impl Drop for Task {
 }
 
 impl Idle {
-    pub(crate) fn is_closed(&self) -> bool {
-        self.sender.is_closed()
+    /// Whether it can be used. Cheap as long as nothing has happened on it.
+    pub(crate) fn is_ready(&mut self) -> bool {
+        !self.has_news() || self.driven.is_ready()
     }
 
-    pub(crate) fn is_ready(&self) -> bool {
-        self.sender.is_ready()
+    pub(crate) fn has_news(&self) -> bool {
+        self.driven.has_news()
+    }
+
+    /// What happens on it is told there.
+    pub(crate) fn tell(&self, pool: &Waker) {
+        self.driven.rest(pool);
     }
 }
 
@@ -120,9 +130,13 @@ pub(crate) struct Lease {
 }
 
 enum Way {
-    Http1(http1::SendRequest<Reader>, Task),
+    Http1(Driven),
     Http2(http2::SendRequest<Reader>, Arc<Shared>),
 }
+
+/// A response that is waited for.
+pub(crate) type Sent = Pin<Box<dyn Future<Output = Result<Response<Incoming>, Refused>> + Send>>;
+type Refused = TrySendError<Request<Reader>>;
 
 /// Why a request got no response.
 pub(crate) struct Unanswered {
@@ -133,8 +147,7 @@ pub(crate) struct Unanswered {
 
 impl Lease {
     pub(crate) fn http1(pool: Arc<Pool>, idle: Idle) -> Lease {
-        let way = Way::Http1(idle.sender, idle.task);
-        Lease { id: idle.id, reused: true, pool, way: Some(way) }
+        Lease { id: idle.id, reused: true, pool, way: Some(Way::Http1(idle.driven)) }
     }
 
     pub(crate) fn http2(pool: Arc<Pool>, shared: &Arc<Shared>, reused: bool) -> Lease {
@@ -147,20 +160,43 @@ impl Lease {
         matches!(self.way, Some(Way::Http2(..)))
     }
 
-    /// Sends the request and waits for the head of its response.
-    pub(crate) async fn send(
+    /// Sends the request.
+    pub(crate) fn send(&mut self, request: Request<Reader>) -> Sent {
+        match &mut self.way {
+            Some(Way::Http1(driven)) => Box::pin(driven.sender.try_send_request(request)),
+            Some(Way::Http2(sender, _)) => Box::pin(sender.try_send_request(request)),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+
+    /// The head of the response to what was sent.
+    pub(crate) fn poll_head(
         &mut self,
-        request: Request<Reader>,
-    ) -> Result<Response<Incoming>, Unanswered> {
-        let sent = match &mut self.way {
-            Some(Way::Http1(sender, _)) => sender.try_send_request(request).await,
-            Some(Way::Http2(sender, _)) => sender.try_send_request(request).await,
-            None => std::future::pending().await,
+        sent: &mut Sent,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Response<Incoming>, Unanswered>> {
+        let came = match &mut self.way {
+            Some(Way::Http1(driven)) => driven.poll(cx, |_, cx| sent.as_mut().poll(cx)),
+            _ => sent.as_mut().poll(cx),
         };
-        sent.map_err(|mut refused| {
+        came.map_err(|mut refused| {
             let request = refused.take_message();
             Unanswered { request, error: refused.into_error() }
         })
+    }
+
+    /// The next frame of that response's body.
+    pub(crate) fn poll_frame(
+        &mut self,
+        body: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut self.way {
+            Some(Way::Http1(driven)) => {
+                driven.poll(cx, |_, cx| Pin::new(&mut *body).poll_frame(cx))
+            }
+            _ => Pin::new(body).poll_frame(cx),
+        }
     }
 
     /// The server of the connection takes leave: over HTTP/2 it gets no new requests.
@@ -173,9 +209,13 @@ impl Lease {
     /// The response is complete: the connection is free for others.
     pub(crate) fn finish(mut self) {
         match self.way.take() {
-            Some(Way::Http1(sender, task)) => {
-                let since = self.pool.clock.now();
-                self.pool.give_back(Idle { id: self.id, since, sender, task });
+            Some(Way::Http1(mut driven)) => {
+                let (id, since) = (self.id, self.pool.clock.now());
+                if driven.is_ready() {
+                    self.pool.give_back(Idle { id, since, driven });
+                } else if !driven.is_over() {
+                    tokio::spawn(end_of_request(self.pool.clone(), id, driven));
+                }
             }
             Some(Way::Http2(_, shared)) => shared.ended(self.pool.clock.now()),
             None => {}
@@ -193,6 +233,19 @@ impl Drop for Lease {
     }
 }
 
+/// A server may answer before it has read the whole request. What is left is still sent, and then
+/// the connection is free; but nobody waits for it longer than for an idle one.
+async fn end_of_request(pool: Arc<Pool>, id: ConnectionId, mut driven: Driven) {
+    let clock = pool.clock;
+    let free = poll_fn(|cx| driven.poll(cx, http1::SendRequest::poll_ready));
+    let free = clock.until(clock.now() + IDLE_TIME, free).await;
+    if let Some(Ok(())) = free
+        && driven.is_ready()
+    {
+        pool.give_back(Idle { id, since: clock.now(), driven });
+    }
+}
+
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// A new connection, ready for its first request.
@@ -207,11 +260,8 @@ pub(crate) async fn connect(pool: Arc<Pool>) -> io::Result<Lease> {
         pool.share(shared);
         return Ok(lease);
     }
-    let mut builder = http1::Builder::new();
-    builder.max_header_size(MAX_HEAD);
-    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(to_io)?;
-    let task = Task(tokio::spawn(async move { _ = connection.await }).abort_handle());
-    Ok(Lease { id, reused: false, pool, way: Some(Way::Http1(sender, task)) })
+    let driven = Driven::handshake(stream, MAX_HEAD).await?;
+    Ok(Lease { id, reused: false, pool, way: Some(Way::Http1(driven)) })
 }
 
 async fn open(
@@ -237,13 +287,10 @@ async fn http2(id: ConnectionId, stream: Box<dyn Io>) -> io::Result<Arc<Shared>>
         .max_concurrent_reset_streams(MAX_RESETS as usize)
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT);
-    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(to_io)?;
+    let begun = builder.handshake(TokioIo::new(stream)).await;
+    let (sender, connection) = begun.map_err(io::Error::other)?;
     let task = Task(tokio::spawn(async move { _ = connection.await }).abort_handle());
     let (streams, resets, last) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU64::new(0));
     let leaving = AtomicBool::new(false);
     Ok(Arc::new(Shared { id, sender, streams, resets, leaving, last, _task: task }))
-}
-
-fn to_io(error: hyper::Error) -> io::Error {
-    io::Error::other(error)
 }

@@ -71,7 +71,7 @@ impl Template {
         let path = self.path_at(origin)?;
         let headers = request.headers_mut();
         *headers = self.headers.clone();
-        headers.insert(ATTEMPT, HeaderValue::from(number + 1));
+        headers.insert(ATTEMPT, small(number + 1));
         if let Some(trace) = headers.get(TRACEPARENT).and_then(|trace| child(trace, span)) {
             headers.insert(TRACEPARENT, trace);
         }
@@ -97,6 +97,15 @@ impl Template {
     }
 }
 
+/// A number that is small as good as always.
+fn small(number: u32) -> HeaderValue {
+    match number {
+        1 => HeaderValue::from_static("1"),
+        2 => HeaderValue::from_static("2"),
+        _ => HeaderValue::from(number),
+    }
+}
+
 /// The same trace, a span of its own (W3C Trace Context).
 fn child(parent: &HeaderValue, span: u64) -> Option<HeaderValue> {
     let text = parent.to_str().ok()?;
@@ -104,21 +113,37 @@ fn child(parent: &HeaderValue, span: u64) -> Option<HeaderValue> {
     HeaderValue::try_from(format!("{}{span:016x}{}", valid.then(|| &text[..36])?, &text[52..])).ok()
 }
 
-/// Removes what belongs to the connection.
+/// What belongs to the connection whether it says so or not.
+static HOP_BY_HOP: [HeaderName; 6] =
+    [CONNECTION, KEEP_ALIVE, PROXY_CONNECTION, TE, TRANSFER_ENCODING, UPGRADE];
+
+/// Removes what belongs to the connection. Looking is cheaper than removing what is not there.
 pub(crate) fn strip(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(CONNECTION)
-        .iter()
-        .flat_map(|value| value.as_bytes().split(|&byte| byte == b','))
-        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
-        .collect();
-    let fixed = [CONNECTION, KEEP_ALIVE, PROXY_CONNECTION, TE, TRANSFER_ENCODING, UPGRADE];
-    // Most heads have none of them, and looking is cheaper than removing what is not there.
-    let here: Vec<HeaderName> =
-        headers.keys().filter(|name| fixed.contains(name)).cloned().collect();
-    for name in named.into_iter().chain(here) {
+    let mut here = [false; 6];
+    for name in headers.keys() {
+        if let Some(at) = HOP_BY_HOP.iter().position(|fixed| fixed == name) {
+            here[at] = true;
+        }
+    }
+    if here[0] {
+        for name in named(headers) {
+            headers.remove(name);
+        }
+    }
+    for (name, _) in HOP_BY_HOP.iter().zip(here).filter(|(_, here)| *here) {
         headers.remove(name);
     }
+}
+
+/// What `Connection` names beyond what goes anyway.
+fn named(headers: &HeaderMap) -> Vec<HeaderName> {
+    let values = headers.get_all(CONNECTION).iter();
+    let names = values.flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
+    let usual = |name: &&[u8]| {
+        [&b"keep-alive"[..], b"close"].iter().any(|usual| name.eq_ignore_ascii_case(usual))
+    };
+    let others = names.map(<[u8]>::trim_ascii).filter(|name| !usual(name));
+    others.filter_map(|name| HeaderName::from_bytes(name).ok()).collect()
 }
 
 /// The same for a response. Of its length only what says the same to everybody is left: one plain

@@ -176,7 +176,7 @@ impl Opened {
         let source = match &plan.fixture_path {
             Some(path) => Source::Fixture(self.fixture(path).await?),
             None => {
-                let response = self.call(&plan, &context).await.map_err(|error| {
+                let mut response = self.call(&plan, &context).await.map_err(|error| {
                     *report = Some(error.report);
                     for_plans(error.failure)
                 })?;
@@ -185,7 +185,9 @@ impl Opened {
                     let text = format!("the upstream answered {}", response.status().as_u16());
                     return Err(Failure::new(Class::UpstreamError, At::Upstream, text));
                 }
-                let kind = response.headers().get(http::header::CONTENT_TYPE);
+                // A head holds on to the buffer it was read into; a stream may be open for minutes.
+                let head = std::mem::take(response.headers_mut());
+                let kind = head.get(http::header::CONTENT_TYPE);
                 content_type = kind.and_then(|kind| kind.to_str().ok()).map(str::to_owned);
                 teller = Some((self.client.clone(), name_of(&plan.request.target)));
                 Source::Call(Box::new(response))

@@ -11,14 +11,16 @@ use crate::settings::Protocol;
 use crate::tls::Tls;
 use hedgerow_clock::Clock;
 use hedgerow_policy::Moment;
+use std::future::poll_fn;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// Idle connections kept.
 const MAX_IDLE: usize = 128;
 /// How long a connection may idle. Servers commonly give one up after 60 to 75 seconds.
-const IDLE_TIME: Duration = Duration::from_secs(50);
+pub(crate) const IDLE_TIME: Duration = Duration::from_secs(50);
 
 /// The connections to one endpoint at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -51,6 +53,8 @@ struct Kept {
     shared: Vec<Arc<Shared>>,
     /// A task will look for what has idled too long.
     swept: bool,
+    /// How it is told that something has happened on an idle connection.
+    sweeper: Option<Waker>,
 }
 
 impl Pool {
@@ -67,7 +71,6 @@ impl Pool {
 
     /// A connection that is at hand, other than those.
     pub(crate) fn take(self: &Arc<Self>, but: &[ConnectionId]) -> Option<Lease> {
-        let mut closed = Vec::new();
         let mut kept = self.kept();
         let found = kept
             .shared
@@ -76,17 +79,15 @@ impl Pool {
         if let Some(shared) = found.cloned() {
             return Some(Lease::http2(self.clone(), &shared, true));
         }
-        let mut at = kept.idle.len();
-        while at > 0 {
-            at -= 1;
-            if kept.idle[at].is_closed() {
-                closed.push(kept.idle.remove(at));
-            } else if kept.idle[at].is_ready() {
-                let idle = kept.idle.remove(at);
+        let mut ended = Vec::new();
+        while let Some(mut idle) = kept.idle.pop() {
+            if idle.is_ready() {
                 drop(kept);
                 return Some(Lease::http1(self.clone(), idle));
             }
+            ended.push(idle);
         }
+        // They close without the lock.
         drop(kept);
         None
     }
@@ -98,6 +99,9 @@ impl Pool {
 
     pub(crate) fn give_back(self: &Arc<Self>, idle: Idle) {
         let mut kept = self.kept();
+        if let Some(sweeper) = &kept.sweeper {
+            idle.tell(sweeper);
+        }
         kept.idle.push(idle);
         let oldest = (kept.idle.len() > MAX_IDLE).then(|| kept.idle.remove(0));
         self.sweep(kept);
@@ -132,27 +136,41 @@ impl Pool {
         Connections { idle, idle_limit: MAX_IDLE, shared, streams, streams_limit }
     }
 
+    /// Ready once something has happened on an idle connection.
+    fn poll_news(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut kept = self.kept();
+        if kept.idle.iter().any(Idle::has_news) {
+            return Poll::Ready(());
+        }
+        if !kept.sweeper.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
+            kept.sweeper = Some(cx.waker().clone());
+            kept.idle.iter().for_each(|idle| idle.tell(cx.waker()));
+        }
+        Poll::Pending
+    }
+
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Closes what has idled too long, until nothing idles.
+/// Closes what has ended at once and what has idled too long in time, until nothing idles.
 async fn sweep_later(pool: Weak<Pool>, clock: Clock) {
     loop {
-        clock.sleep_until(clock.now() + IDLE_TIME / 5).await;
+        let news = poll_fn(|cx| match pool.upgrade() {
+            Some(pool) => pool.poll_news(cx),
+            None => Poll::Ready(()),
+        });
+        _ = clock.until(clock.now() + IDLE_TIME / 5, news).await;
         let Some(pool) = pool.upgrade() else { return };
         let now = clock.now();
         // The moment before which an idle one was used last.
         let then = Moment::START + now.since(Moment::START + IDLE_TIME);
         let mut kept = pool.kept();
-        let stale = |idle: &Idle| idle.is_closed() || idle.since + IDLE_TIME <= now;
-        let (old, fresh) = std::mem::take(&mut kept.idle).into_iter().partition::<Vec<_>, _>(stale);
-        kept.idle = fresh;
-        let unused = |shared: &Arc<Shared>| shared.is_worn() || shared.is_idle_since(then);
-        let shared = std::mem::take(&mut kept.shared).into_iter();
-        let (unused, used) = shared.partition::<Vec<_>, _>(unused);
-        kept.shared = used;
+        let stale = |idle: &mut Idle| idle.since + IDLE_TIME <= now || !idle.is_ready();
+        let old: Vec<Idle> = kept.idle.extract_if(.., stale).collect();
+        let unused = |shared: &mut Arc<Shared>| shared.is_worn() || shared.is_idle_since(then);
+        let unused: Vec<Arc<Shared>> = kept.shared.extract_if(.., unused).collect();
         let done = kept.idle.is_empty() && kept.shared.is_empty();
         kept.swept = !done;
         // What was let go is closed without the lock.

@@ -1,0 +1,156 @@
+//! An HTTP/1 connection without a task of its own: whoever uses it drives it.
+//!
+//! Invariant: while a call waits, what happens on the wire wakes that call and nobody else; what
+//! the library's own parts say to each other during a poll wakes nobody, it is seen before the
+//! poll ends. At rest nothing is polled until something happens, and then the pool is told.
+//!
+//! A task for the connection would cost each call some four more turns of the scheduler, and each
+//! open stream the room of a task.
+
+use crate::body::Reader;
+use crate::coalescing::Coalescing;
+use crate::dial::Io;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Rounds of one poll. The library needs two; more are left to the next turn, since the runtime
+/// makes a task that has done much in one turn wait by waking it at once.
+const ROUNDS: u32 = 4;
+
+type Connection = http1::Connection<TokioIo<Coalescing<Box<dyn Io>>>, Reader>;
+type Sender = http1::SendRequest<Reader>;
+
+/// See the module's head.
+pub(crate) struct Driven {
+    pub(crate) sender: Sender,
+    /// `None` once it has ended.
+    connection: Option<Box<Connection>>,
+    bell: Arc<Bell>,
+    /// The bell, as the library knows it.
+    waker: Waker,
+}
+
+/// Who is to be woken.
+#[derive(Default)]
+struct Bell {
+    rung: AtomicBool,
+    /// Somebody is polling and will see that it rang.
+    attended: AtomicBool,
+    to: Mutex<Option<Waker>>,
+}
+
+impl Bell {
+    fn to(&self, waker: &Waker) {
+        let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *to {
+            Some(known) => known.clone_from(waker),
+            None => *to = Some(waker.clone()),
+        }
+    }
+
+    fn pass_on(&self) {
+        let to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waker) = &*to {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Bell>) {
+        self.wake_by_ref();
+    }
+
+    // Rung is written before attended is read here, and the other way round in `Driven::poll`: one
+    // of the two sees the other.
+    fn wake_by_ref(self: &Arc<Bell>) {
+        self.rung.store(true, SeqCst);
+        if !self.attended.load(SeqCst) {
+            self.pass_on();
+        }
+    }
+}
+
+impl Driven {
+    /// Takes the client's side of a new connection.
+    pub(crate) async fn handshake(stream: Box<dyn Io>, max_head: usize) -> io::Result<Driven> {
+        let mut builder = http1::Builder::new();
+        builder.max_header_size(max_head);
+        let begun = builder.handshake(TokioIo::new(Coalescing(stream))).await;
+        let (sender, connection) = begun.map_err(io::Error::other)?;
+        let bell = Arc::new(Bell::default());
+        let waker = Waker::from(bell.clone());
+        Ok(Driven { sender, connection: Some(Box::new(connection)), bell, waker })
+    }
+
+    /// Drives the connection and asks `wanted`, until it is ready or nothing moves any more.
+    pub(crate) fn poll<T>(
+        &mut self,
+        cx: &Context<'_>,
+        mut wanted: impl FnMut(&mut Sender, &mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        self.bell.to(cx.waker());
+        self.bell.attended.store(true, SeqCst);
+        for _ in 0..ROUNDS {
+            self.bell.rung.store(false, SeqCst);
+            self.turn();
+            let found = wanted(&mut self.sender, &mut Context::from_waker(&self.waker));
+            // What rang meanwhile is seen in the next poll: each begins with a turn.
+            if found.is_ready() {
+                self.bell.attended.store(false, SeqCst);
+                return found;
+            }
+            if !self.bell.rung.load(SeqCst) {
+                break;
+            }
+        }
+        self.bell.attended.store(false, SeqCst);
+        if self.bell.rung.load(SeqCst) {
+            self.bell.pass_on();
+        }
+        Poll::Pending
+    }
+
+    /// Whether it can take another request now. What has happened on it is dealt with first.
+    pub(crate) fn is_ready(&mut self) -> bool {
+        self.bell.attended.store(true, SeqCst);
+        self.bell.rung.store(false, SeqCst);
+        self.turn();
+        self.bell.attended.store(false, SeqCst);
+        !self.is_over() && self.sender.is_ready()
+    }
+
+    /// It has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.connection.is_none()
+    }
+
+    /// It rests: what happens on it from now on is told to the pool.
+    pub(crate) fn rest(&self, pool: &Waker) {
+        self.bell.to(pool);
+        if self.has_news() {
+            self.bell.pass_on();
+        }
+    }
+
+    /// Whether something has happened on it since it was last looked at. At rest that is its end,
+    /// as good as always: nobody has asked the server for anything.
+    pub(crate) fn has_news(&self) -> bool {
+        self.bell.rung.load(SeqCst)
+    }
+
+    fn turn(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            let mut cx = Context::from_waker(&self.waker);
+            // How it ended is told to the request on it.
+            if Pin::new(connection.as_mut()).poll(&mut cx).is_ready() {
+                self.connection = None;
+            }
+        }
+    }
+}
