@@ -3,6 +3,7 @@
 //! Invariant: a request is one line, whatever its path holds. In the text form no field can
 //! contain a space or a control character, so its columns can be counted on.
 
+use crate::facts::Fields;
 use crate::finish;
 use crate::line::{self, Line};
 use crate::live::Entry;

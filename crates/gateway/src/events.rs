@@ -1,8 +1,9 @@
 //! The event log's lines: NDJSON, `type` and `ts` first.
 //!
-//! Invariant: a line is built only where somebody keeps it (the event log, the newest events in
-//! memory), once for both, and building it touches nothing but the buffer of the thread. Words of an application go into `error_message`, `error` and
-//! `line`, and into those alone; where the log is to be redacted, all three are masked.
+//! Invariant: an event is taken down only where somebody keeps it (the event log, the newest events
+//! in memory), once for both, and taking it down touches nothing but the buffers of the thread.
+//! Words of an application go into `error_message`, `error` and `line`, and into those alone; where
+//! the log is to be redacted, all three are masked.
 
 mod cache;
 mod calls;
@@ -11,6 +12,7 @@ mod pool;
 
 pub(crate) use pool::Processes;
 
+use crate::facts::{self, Facts, Fields};
 use crate::finish;
 use crate::line::{self, Line};
 use crate::live::{Entry, Via};
@@ -28,30 +30,34 @@ use std::time::Duration;
 const MASK: &str = "[redacted]";
 
 /// Writes one event. False when the log had no room for it.
-pub(crate) fn write(inner: &Inner, kind: &str, fields: impl FnOnce(&mut Line<'_>)) -> bool {
+pub(crate) fn write(inner: &Inner, kind: &'static str, fields: impl FnOnce(&mut Facts)) -> bool {
     write_as(inner, kind, wall::now(), Some(Kind::Notable), fields)
 }
 
 /// The same, for one that is usual, or not kept in memory at all.
 fn write_as(
     inner: &Inner,
-    kind: &str,
+    kind: &'static str,
     at: Stamp,
     keep: Option<Kind>,
-    fields: impl FnOnce(&mut Line<'_>),
+    fields: impl FnOnce(&mut Facts),
 ) -> bool {
     let keep = keep.filter(|_| inner.recent.is_on());
     if inner.events.is_none() && keep.is_none() {
         return true;
     }
-    line::with_buffer(|out| {
-        let mut line = Line::event(out, inner.settings.line_limit, kind, at);
-        fields(&mut line);
-        line.end();
+    let limit = inner.settings.line_limit;
+    facts::with_facts(limit, |facts| {
+        facts.begin(kind, at);
+        fields(facts);
         if let Some(keep) = keep {
-            inner.recent.push(out, keep);
+            inner.recent.push(facts, keep);
         }
-        inner.events.as_ref().is_none_or(|sink| sink.push(out))
+        let Some(sink) = &inner.events else { return true };
+        line::with_buffer(|out| {
+            facts.events().for_each(|event| event.write(out, limit));
+            sink.push(out)
+        })
     })
 }
 
@@ -102,7 +108,7 @@ pub(crate) fn stream_error(inner: &Inner, entry: &Entry, failure: &Failure) {
     });
 }
 
-fn who(line: &mut Line<'_>, entry: &Entry) {
+fn who(line: &mut Facts, entry: &Entry) {
     line.str("trace_id", &entry.trace_id);
     line.str("request_id", &entry.request_id);
     line.str("method", entry.method.as_str());
@@ -110,7 +116,7 @@ fn who(line: &mut Line<'_>, entry: &Entry) {
 }
 
 /// The fields of a failure. The message comes last: it may need all the room that is left.
-fn failed(inner: &Inner, line: &mut Line<'_>, failure: &Failure) {
+fn failed(inner: &Inner, line: &mut Facts, failure: &Failure) {
     line.str("error_class", failure.class.name());
     line.opt_str("timeout_phase", failure.phase.map(hedgerow_policy::failure::Phase::name));
     line.opt_num("retry_after_s", failure.retry_after_s);

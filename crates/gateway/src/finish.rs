@@ -2,7 +2,7 @@
 //!
 //! Invariant: this is the only way out of the record, and it is taken once per request.
 
-use crate::line::Line;
+use crate::facts::Fields;
 use crate::live::{CallMade, Entry, Place, Via};
 use crate::record::{Inner, Outcome};
 use crate::{access, events, wall};
@@ -39,7 +39,7 @@ pub(crate) fn finish(inner: &Inner, entry: &Arc<Entry>, place: Option<Place>, ou
 }
 
 /// How a request went: the fields that the access line and the event have in common.
-pub(crate) fn fields(line: &mut Line<'_>, entry: &Entry, end: &Outcome, took: Duration) {
+pub(crate) fn fields(line: &mut impl Fields, entry: &Entry, end: &Outcome, took: Duration) {
     line.num("status", end.status);
     line.num("bytes_in", entry.bytes_in.load(Relaxed));
     line.num("bytes_out", entry.bytes_out.load(Relaxed));

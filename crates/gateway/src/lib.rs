@@ -20,6 +20,7 @@ pub mod egress;
 mod ended;
 mod events;
 mod exchange;
+mod facts;
 mod failure;
 mod files;
 mod finish;

@@ -4,6 +4,7 @@
 //! longer than its limit. What did not fit is marked by `"truncated":true`. Control characters,
 //! and those that change how a terminal or a reader lays out a line, are escaped.
 
+use crate::facts::Fields;
 use crate::wall::Stamp;
 use std::cell::RefCell;
 use std::io::Write as _;
@@ -72,16 +73,6 @@ impl<'b> Line<'b> {
         true
     }
 
-    /// A string, at most an eighth of the line, so that no one field crowds out those after it.
-    pub(crate) fn str(&mut self, key: &'static str, value: &str) {
-        self.bounded(key, value, self.limit / 8);
-    }
-
-    /// A string that may take all that is left. To be given last.
-    pub(crate) fn message(&mut self, key: &'static str, value: &str) {
-        self.bounded(key, value, self.limit);
-    }
-
     fn bounded(&mut self, key: &'static str, value: &str, most: usize) {
         if !self.key(key, 2) {
             return;
@@ -92,57 +83,6 @@ impl<'b> Line<'b> {
             self.truncated = true;
         }
         self.out.push(b'"');
-    }
-
-    /// An address.
-    pub(crate) fn addr(&mut self, key: &'static str, value: IpAddr) {
-        if self.key(key, 66) {
-            self.out.push(b'"');
-            addr(self.out, value);
-            self.out.push(b'"');
-        }
-    }
-
-    /// A string where there is one.
-    pub(crate) fn opt_str(&mut self, key: &'static str, value: Option<&str>) {
-        if let Some(value) = value {
-            self.str(key, value);
-        }
-    }
-
-    /// A whole number.
-    pub(crate) fn num(&mut self, key: &'static str, value: impl Into<u64>) {
-        if self.key(key, 20) {
-            number(self.out, value.into());
-        }
-    }
-
-    /// A whole number where there is one.
-    pub(crate) fn opt_num(&mut self, key: &'static str, value: Option<impl Into<u64>>) {
-        if let Some(value) = value {
-            self.num(key, value);
-        }
-    }
-
-    /// A duration in milliseconds, with up to three decimals.
-    pub(crate) fn millis(&mut self, key: &'static str, value: Duration) {
-        if self.key(key, 24) {
-            millis(self.out, value);
-        }
-    }
-
-    /// A duration in milliseconds where there is one.
-    pub(crate) fn opt_millis(&mut self, key: &'static str, value: Option<Duration>) {
-        if let Some(value) = value {
-            self.millis(key, value);
-        }
-    }
-
-    /// True or false.
-    pub(crate) fn flag(&mut self, key: &'static str, value: bool) {
-        if self.key(key, 5) {
-            self.out.extend_from_slice(if value { b"true" } else { b"false" });
-        }
     }
 
     /// A list of objects. One that does not fit is left out, with those after it.
@@ -182,6 +122,43 @@ impl<'b> Line<'b> {
             self.out.extend_from_slice(b",\"truncated\":true");
         }
         self.out.extend_from_slice(b"}\n");
+    }
+}
+
+impl Fields for Line<'_> {
+    /// At most an eighth of the line, so that no one field crowds out those after it.
+    fn str(&mut self, key: &'static str, value: &str) {
+        self.bounded(key, value, self.limit / 8);
+    }
+
+    fn message(&mut self, key: &'static str, value: &str) {
+        self.bounded(key, value, self.limit);
+    }
+
+    fn addr(&mut self, key: &'static str, value: IpAddr) {
+        if self.key(key, 66) {
+            self.out.push(b'"');
+            addr(self.out, value);
+            self.out.push(b'"');
+        }
+    }
+
+    fn num(&mut self, key: &'static str, value: impl Into<u64>) {
+        if self.key(key, 20) {
+            number(self.out, value.into());
+        }
+    }
+
+    fn millis(&mut self, key: &'static str, value: Duration) {
+        if self.key(key, 24) {
+            millis(self.out, value);
+        }
+    }
+
+    fn flag(&mut self, key: &'static str, value: bool) {
+        if self.key(key, 5) {
+            self.out.extend_from_slice(if value { b"true" } else { b"false" });
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! of the room for itself, so that a flood of requests that went well does not push it out. Lines
 //! that workers print are not kept: they are many, and belong to no request.
 
+use crate::facts::{Event, Facts};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -24,12 +25,12 @@ pub(crate) struct Recent {
     bytes: AtomicUsize,
 }
 
-/// Lines, oldest first: when the newer block is full it becomes the older one, which is let go. So a
-/// line costs a copy and no memory of its own.
+/// Events, oldest first: when the newer block is full it becomes the older one, which is let go. So
+/// an event costs a copy and no memory of its own.
 #[derive(Default)]
 struct Half {
-    older: Vec<u8>,
-    newer: Vec<u8>,
+    older: Facts,
+    newer: Facts,
 }
 
 impl Recent {
@@ -44,10 +45,10 @@ impl Recent {
         self.limit > 0
     }
 
-    /// Keeps one whole line.
-    pub(crate) fn push(&self, line: &[u8], kind: Kind) {
+    /// Keeps what was taken down.
+    pub(crate) fn push(&self, facts: &Facts, kind: Kind) {
         let most = self.limit / 4;
-        if line.len() > most {
+        if facts.bytes() > most {
             return;
         }
         let mut half = match kind {
@@ -57,10 +58,10 @@ impl Recent {
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
         let before = half.bytes();
-        if half.newer.len() + line.len() > most {
+        if half.newer.bytes() + facts.bytes() > most {
             half.turn();
         }
-        half.newer.extend_from_slice(line);
+        half.newer.extend(facts);
         let after = half.bytes();
         drop(half);
         self.bytes.fetch_add(after, Relaxed);
@@ -77,26 +78,28 @@ impl Recent {
         self.limit
     }
 
-    /// The lines for which `take` holds, in the order of their time stamps, as they stand in the log.
-    pub(crate) fn lines(&self, mut take: impl FnMut(&[u8]) -> bool) -> Vec<u8> {
-        let mut all = Vec::new();
+    /// The lines of the events for which `take` holds, in the order of their time stamps, as they
+    /// stand in a log of lines of at most `limit` bytes.
+    pub(crate) fn lines(&self, limit: usize, take: impl Fn(&Event<'_>) -> bool) -> Vec<u8> {
+        let mut all = Facts::default();
         for half in [&self.notable, &self.usual] {
             // Copied under the lock, looked at after it: requests write here.
             let half = half.lock().unwrap_or_else(PoisonError::into_inner);
-            all.extend_from_slice(&half.older);
-            all.extend_from_slice(&half.newer);
+            all.extend(&half.older);
+            all.extend(&half.newer);
         }
-        let lines = all.split_inclusive(|&byte| byte == b'\n').filter(|line| take(line));
-        let mut lines: Vec<&[u8]> = lines.collect();
-        // Stable: lines of one millisecond stay in their order.
-        lines.sort_by_key(|line| stamp(line));
-        lines.concat()
+        let mut taken: Vec<Event<'_>> = all.events().filter(take).collect();
+        // Stable: events of one millisecond stay in their order.
+        taken.sort_by_key(|event| event.at.unix_millis());
+        let mut lines = Vec::new();
+        taken.iter().for_each(|event| event.write(&mut lines, limit));
+        lines
     }
 }
 
 impl Half {
     fn bytes(&self) -> usize {
-        self.older.len() + self.newer.len()
+        self.older.bytes() + self.newer.bytes()
     }
 
     fn turn(&mut self) {
@@ -105,73 +108,56 @@ impl Half {
     }
 }
 
-/// The time stamp of an event's line, which is its second field.
-fn stamp(line: &[u8]) -> &[u8] {
-    const FIELD: &[u8] = b",\"ts\":\"";
-    let at = line.windows(FIELD.len()).position(|window| window == FIELD);
-    at.and_then(|at| line.get(at + FIELD.len()..)?.get(..24)).unwrap_or_default()
-}
-
-/// Whether the line is of a type that begins with `prefix`.
-pub(crate) fn is_of(line: &[u8], prefix: &str) -> bool {
-    line.strip_prefix(b"{\"type\":\"").is_some_and(|rest| rest.starts_with(prefix.as_bytes()))
-}
-
-/// Whether the line belongs to the trace or the request of that id.
-pub(crate) fn belongs(line: &[u8], id: &str) -> bool {
-    ["\"trace_id\":\"", "\"request_id\":\""].iter().any(|field| {
-        let mut rest = line;
-        while let Some(at) = rest.windows(field.len()).position(|w| w == field.as_bytes()) {
-            rest = rest.get(at + field.len()..).unwrap_or_default();
-            let value = rest.strip_prefix(id.as_bytes());
-            if value.is_some_and(|after| after.first() == Some(&b'"')) {
-                return true;
-            }
-        }
-        false
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::{self, Fields};
+    use crate::wall::Stamp;
 
-    fn line(kind: &str, ms: usize, id: &str) -> Vec<u8> {
-        let ts = format!("2026-11-29T08:15:00.{ms:03}Z");
-        format!("{{\"type\":\"{kind}\",\"ts\":\"{ts}\",\"trace_id\":\"{id}\"}}\n").into_bytes()
+    fn event(kind: &'static str, ms: u64, id: &str) -> Facts {
+        facts::with_facts(4096, |facts| {
+            facts.begin(kind, Stamp::at_millis(1_796_000_000_000 + ms));
+            facts.str("trace_id", id);
+            facts.clone()
+        })
+    }
+
+    fn line(event: &Facts) -> Vec<u8> {
+        let mut line = Vec::new();
+        event.events().for_each(|event| event.write(&mut line, 4096));
+        line
     }
 
     #[test]
     fn memory_is_bounded_and_what_is_notable_stays() {
         let recent = Recent::new(4_000);
-        recent.push(&line("worker.killed", 0, "old"), Kind::Notable);
+        recent.push(&event("worker.killed", 0, "old"), Kind::Notable);
         for n in 1..999 {
-            recent.push(&line("http.request", n, &format!("t{n}")), Kind::Usual);
+            recent.push(&event("http.request", n, &format!("t{n}")), Kind::Usual);
             assert!(recent.bytes() <= 4_000);
         }
-        let all = String::from_utf8(recent.lines(|_| true)).unwrap();
-        assert_eq!(all.len(), recent.bytes());
+        let all = String::from_utf8(recent.lines(4096, |_| true)).unwrap();
         assert!(all.starts_with("{\"type\":\"worker.killed\""), "{all}");
         assert!(all.contains("t998") && !all.contains("t900\""));
         // Half of the half is there at the least.
-        assert!(all.len() > 1_000);
+        assert!(recent.bytes() > 1_000 && all.lines().count() > 1_000 / 80);
     }
 
     #[test]
     fn lines_come_in_the_order_of_time_and_only_those_asked_for() {
         let recent = Recent::new(1 << 20);
-        recent.push(&line("http.request", 2, "a"), Kind::Usual);
-        recent.push(&line("http.request", 3, "ab"), Kind::Notable);
-        recent.push(&line("hedge.fired", 1, "a"), Kind::Notable);
-        let taken = recent.lines(|line| belongs(line, "a"));
-        assert_eq!(taken, [line("hedge.fired", 1, "a"), line("http.request", 2, "a")].concat());
-        assert!(is_of(&taken, "hedge.") && !is_of(&taken, "http."));
+        recent.push(&event("http.request", 2, "a"), Kind::Usual);
+        recent.push(&event("http.request", 3, "ab"), Kind::Notable);
+        recent.push(&event("hedge.fired", 1, "a"), Kind::Notable);
+        let taken = recent.lines(4096, |event| event.belongs("a"));
+        let expected = [event("hedge.fired", 1, "a"), event("http.request", 2, "a")];
+        assert_eq!(taken, expected.map(|event| line(&event)).concat());
     }
 
     #[test]
     fn without_room_nothing_is_kept() {
         let recent = Recent::new(0);
-        recent.push(b"x\n", Kind::Notable);
+        recent.push(&event("x", 0, "a"), Kind::Notable);
         assert!(!recent.is_on() && recent.bytes() == 0);
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: each moment of a request belongs to exactly one stage, so the times of the stages add
 //! up to the whole. One task moves a request from stage to stage; everybody else only reads.
 
-use crate::line::Line;
+use crate::facts::{Facts, Fields};
 use hedgerow_policy::Moment;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -143,7 +143,7 @@ impl Timeline {
 
     /// Writes where the time went until `ended`: a field for each stage that was entered, and, where
     /// one was entered again, all of them in order.
-    pub(crate) fn write(&self, line: &mut Line<'_>, received: Moment, ended: Moment) {
+    pub(crate) fn write(&self, line: &mut Facts, received: Moment, ended: Moment) {
         let (last, since) = self.stage();
         let mut entered = [false; Stage::ALL.len()];
         let mut again = false;
@@ -188,6 +188,7 @@ fn unpack(packed: u64) -> (Stage, Moment) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::with_facts;
     use crate::wall;
     use serde_json::Value;
 
@@ -197,9 +198,11 @@ mod tests {
 
     fn written(timeline: &Timeline, ended: u64) -> Value {
         let mut out = Vec::new();
-        let mut line = Line::event(&mut out, 4096, "x", wall::now());
-        timeline.write(&mut line, at(10), at(ended));
-        line.end();
+        with_facts(4096, |facts| {
+            facts.begin("x", wall::now());
+            timeline.write(facts, at(10), at(ended));
+            facts.events().for_each(|event| event.write(&mut out, 4096));
+        });
         serde_json::from_slice(&out).unwrap()
     }
 

@@ -24,6 +24,12 @@ pub(crate) fn unix_nanos() -> u64 {
 }
 
 impl Stamp {
+    /// So many milliseconds after the beginning of 1970.
+    #[cfg(test)]
+    pub(crate) const fn at_millis(millis: u64) -> Stamp {
+        Stamp(millis)
+    }
+
     /// Whole seconds since 1970.
     pub(crate) const fn unix_seconds(self) -> u64 {
         self.0 / 1_000

@@ -167,7 +167,7 @@ async fn found<B>(
             None => error(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
         },
         Target::Events => {
-            let lines = events::of(&inner.recent, query("trace"), query("type"));
+            let lines = events::of(inner, query("trace"), query("type"));
             reply(StatusCode::OK, "application/x-ndjson", lines.into())
         }
         Target::Upstreams => {

@@ -3,6 +3,7 @@
 //! Invariant: one line for each change, never one for each call.
 
 use super::{words, write};
+use crate::facts::Fields;
 use crate::record::Inner;
 use hedgerow_policy::observe::{CacheEvent, Event};
 use hedgerow_policy::repair::GateChange;

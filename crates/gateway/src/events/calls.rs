@@ -4,6 +4,7 @@
 //! one at the time for what is out of the ordinary.
 
 use super::{kept, words, write, write_as};
+use crate::facts::{Facts, Fields};
 use crate::record::Inner;
 use crate::wall;
 use hedgerow_policy::hedge::Role;
@@ -12,7 +13,7 @@ use hedgerow_policy::observe::CallEvent;
 /// Writes down a call that is over, and what is rare: a twin, a retry, an endpoint that is passed
 /// over, an answer that could not be read.
 pub(super) fn record(inner: &Inner, upstream: &str, trace: &str, event: &CallEvent<'_>) {
-    let whose = |line: &mut crate::line::Line<'_>| {
+    let whose = |line: &mut Facts| {
         line.str("upstream", upstream);
         line.str("trace_id", trace);
     };

@@ -5,6 +5,7 @@
 //! boot and was then killed. A process the gateway ends because it is stopping is none.
 
 use super::{words, write, write_as};
+use crate::facts::Fields;
 use crate::record::Inner;
 use crate::wall;
 use hedgerow_policy::observe::{EndReason, Event};
@@ -154,7 +155,7 @@ fn replaced(reason: EndReason) -> Option<&'static str> {
     (reason != EndReason::Shutdown).then(|| reason.name())
 }
 
-fn because(inner: &Inner, kind: &str, worker: u32, pid: u32, reason: EndReason) {
+fn because(inner: &Inner, kind: &'static str, worker: u32, pid: u32, reason: EndReason) {
     write(inner, kind, |line| {
         line.num("worker_id", worker);
         line.num("pid", pid);
