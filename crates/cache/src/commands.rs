@@ -4,6 +4,10 @@
 //! is never sent twice. The classes are those of the contract; whatever has to know a command asks
 //! here.
 
+mod forms;
+
+pub(crate) use forms::refusal;
+
 use hedgerow_wire::resp::command::Span;
 use hedgerow_wire::resp::upgrade::Shape;
 
@@ -22,7 +26,7 @@ pub(crate) enum Class {
     Local,
     /// Needs a store connection of its own: a transaction, a subscription, a wait.
     Pinned,
-    /// Would disturb the connection that others share.
+    /// Would disturb the connection that others share, or change the store itself for everybody.
     Refused,
 }
 
@@ -91,9 +95,6 @@ pub(crate) static UNKNOWN: Row = bare("", Class::Meaning);
 /// The old value carries meaning.
 static SET_WITH_GET: Row = undoing(Undoes::Keys, meaning("SET", ONE));
 static BLOCKING: Row = bare("XREAD", Class::Pinned);
-/// The next script on that connection would take it over: what others send would be read as commands
-/// of a debugger.
-static DEBUGGER: Row = bare("SCRIPT DEBUG", Class::Refused);
 
 const NO_KEYS: Keys = Keys(0, 0, 0);
 const ONE: Keys = Keys(1, 1, 1);
@@ -143,9 +144,12 @@ use Shape::{List, Map, Plain, Set};
 /// In the order of the alphabet.
 #[rustfmt::skip]
 static TABLE: &[Row] = &[
+    bare("ACL", Refused),
     meaning("APPEND", ONE),
     bare("ASKING", Local),
     bare("AUTH", Local),
+    bare("BGREWRITEAOF", Refused),
+    bare("BGSAVE", Refused),
     bare("BLMOVE", Pinned),
     bare("BLMPOP", Pinned),
     bare("BLPOP", Pinned),
@@ -155,8 +159,12 @@ static TABLE: &[Row] = &[
     bare("BZPOPMAX", Pinned),
     bare("BZPOPMIN", Pinned),
     bare("CLIENT", Local),
+    bare("CLUSTER", Class::Meaning),
     bare("COMMAND", Local),
+    bare("COMMANDLOG", Class::Meaning),
+    bare("CONFIG", Class::Meaning),
     row("DBSIZE", Read, Zero, Plain, NO_KEYS),
+    bare("DEBUG", Refused),
     meaning("DECR", ONE),
     meaning("DECRBY", ONE),
     row("DEL", Invalidation, Zero, Plain, ALL),
@@ -166,8 +174,10 @@ static TABLE: &[Row] = &[
     row("EXISTS", Read, Zero, Plain, ALL),
     repair("EXPIRE", Zero, ONE),
     repair("EXPIREAT", Zero, ONE),
+    bare("FAILOVER", Refused),
     row("FLUSHALL", Invalidation, Fallback::Ok, Plain, NO_KEYS),
     row("FLUSHDB", Invalidation, Fallback::Ok, Plain, NO_KEYS),
+    bare("FUNCTION", Class::Meaning),
     read("GET", Nil, Plain),
     meaning("GETDEL", ONE),
     read("GETEX", Nil, Plain),
@@ -192,10 +202,14 @@ static TABLE: &[Row] = &[
     meaning("INCRBY", ONE),
     bare("INFO", Class::Meaning),
     row("KEYS", Read, Empty, List, NO_KEYS),
+    bare("LATENCY", Class::Meaning),
     read("LLEN", Zero, Plain),
     meaning("LPUSH", ONE),
     read("LRANGE", Empty, List),
+    bare("MEMORY", Class::Meaning),
     row("MGET", Read, Nils, List, ALL),
+    bare("MIGRATE", Refused),
+    bare("MODULE", Class::Meaning),
     bare("MONITOR", Refused),
     undoing(Undoes::Keys, repair("MSET", Nil, Keys(1, -1, 2))),
     undoing(Undoes::Keys, meaning("MSETNX", Keys(1, -1, 2))),
@@ -203,6 +217,8 @@ static TABLE: &[Row] = &[
     repair("PERSIST", Zero, ONE),
     repair("PEXPIRE", Zero, ONE),
     repair("PEXPIREAT", Zero, ONE),
+    bare("PFDEBUG", Refused),
+    bare("PFSELFTEST", Refused),
     bare("PING", Local),
     undoing(Undoes::Keys, repair("PSETEX", Nil, ONE)),
     bare("PSUBSCRIBE", Pinned),
@@ -214,17 +230,24 @@ static TABLE: &[Row] = &[
     bare("READONLY", Local),
     bare("READWRITE", Local),
     bare("REPLCONF", Refused),
+    bare("REPLICAOF", Refused),
     bare("RESET", Local),
+    undoing(Undoes::Keys, meaning("RESTORE", ONE)),
+    bare("RESTORE-ASKING", Refused),
     bare("ROLE", Class::Meaning),
     meaning("RPUSH", ONE),
     meaning("SADD", ONE),
+    bare("SAVE", Refused),
     row("SCAN", Read, Scan, Plain, NO_KEYS),
     read("SCARD", Zero, Plain),
+    bare("SCRIPT", Class::Meaning),
     bare("SELECT", Local),
     undoing(Undoes::Keys, repair("SET", Nil, ONE)),
     undoing(Undoes::Keys, repair("SETEX", Nil, ONE)),
     undoing(Undoes::Keys, repair("SETNX", Zero, ONE)),
     bare("SHUTDOWN", Refused),
+    bare("SLAVEOF", Refused),
+    bare("SLOWLOG", Class::Meaning),
     read("SMEMBERS", EmptySet, Set),
     meaning("SREM", ONE),
     read("SSCAN", Scan, Plain),
@@ -232,6 +255,7 @@ static TABLE: &[Row] = &[
     read("STRLEN", Zero, Plain),
     bare("SUBSCRIBE", Pinned),
     bare("SUNSUBSCRIBE", Pinned),
+    bare("SWAPDB", Refused),
     bare("SYNC", Refused),
     repair("TOUCH", Zero, ALL),
     read("TTL", NoKey, Plain),
@@ -315,7 +339,10 @@ pub(crate) fn row_of(args: &Args<'_>) -> &'static Row {
         "" if (args.is(0, "XREAD") || args.is(0, "XREADGROUP")) && args.has(1, "BLOCK") => {
             &BLOCKING
         }
-        "" if args.is(0, "SCRIPT") && args.is(1, "DEBUG") => &DEBUGGER,
+        // Those with forms are there without a shape.
+        name if !name.is_empty() && row.class == Class::Meaning && row.shape.is_none() => {
+            forms::of(row, args)
+        }
         _ => row,
     }
 }
@@ -336,16 +363,16 @@ impl Row {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A line as it is read, and where its words are.
-    fn spans(line: &str) -> Vec<Span> {
+    pub(super) fn spans(line: &str) -> Vec<Span> {
         let start = |word: &str| word.as_ptr().addr() - line.as_ptr().addr();
         line.split(' ').map(|word| (start(word), start(word) + word.len())).collect()
     }
 
-    fn class(line: &str) -> Class {
+    pub(super) fn class(line: &str) -> Class {
         row_of(&Args::new(line.as_bytes(), &spans(line))).class
     }
 
@@ -369,6 +396,21 @@ mod tests {
         assert_eq!(class("script debug sync"), Class::Refused);
         assert_eq!(class("SCRIPT FLUSH"), Class::Meaning);
         assert_eq!(class("FT.SEARCHWITHAVERYLONGNAME x"), Class::Meaning);
+    }
+
+    #[test]
+    fn what_changes_the_store_for_everybody_does_not_pass() {
+        let names = "ACL BGREWRITEAOF BGSAVE DEBUG FAILOVER MIGRATE MONITOR PFDEBUG PFSELFTEST PSYNC \
+                     REPLCONF REPLICAOF RESTORE-ASKING SAVE SHUTDOWN SLAVEOF SWAPDB SYNC";
+        for name in names.split(' ') {
+            assert_eq!(class(name), Class::Refused, "{name}");
+            assert_eq!(class(&format!("{} a b", name.to_lowercase())), Class::Refused, "{name}");
+        }
+        let all: Vec<_> = TABLE.iter().filter(|row| row.class == Class::Refused).collect();
+        assert_eq!(all.len(), names.split(' ').count(), "every one of them is named here");
+        for passes in ["RESTORE k 0 x", "DUMP k", "LASTSAVE", "OBJECT FREQ k", "TIME", "COPY a b"] {
+            assert_eq!(class(passes), Class::Meaning, "{passes}");
+        }
     }
 
     #[test]

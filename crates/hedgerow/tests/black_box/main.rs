@@ -10,6 +10,7 @@ mod cache;
 // The store behind TLS and an access list.
 mod cache_access;
 mod cache_bounds;
+mod cache_forms;
 // Real Redis clients, through the port and direct.
 mod clients;
 // The other commands: `demo`, `conform`, `check`.

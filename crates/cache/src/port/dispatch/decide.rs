@@ -4,7 +4,7 @@
 //! else does.
 
 use super::{Look, Next, write_command};
-use crate::commands::{Class, Undoes};
+use crate::commands::{Class, Undoes, refusal};
 use crate::counts::ReadResult;
 use crate::guarded::{Remote, hash};
 use crate::keeper::{Behind, write_batch};
@@ -39,7 +39,7 @@ impl Client {
                 return Next::Done;
             }
             Class::Refused => {
-                let text = format!("ERR {} is not supported through the guard", row.name);
+                let text = refusal(&look.args);
                 self.answer_in_turn(look, |out, _| reply::error(out, &text));
                 return Next::Done;
             }

@@ -26,9 +26,14 @@ const READ: usize = 16 << 10;
 /// Bytes for the store that it has not taken yet, before more commands are taken.
 const MOST_UNSENT: usize = 64 << 10;
 
+/// What the store says of a transaction in which it has refused something.
+const ABORTED: &[u8] = b"-EXECABORT Transaction discarded because of previous errors.\r\n";
+
 enum Owed {
     /// From the store, by then. If it is a good one, the client is in that database afterwards.
     Store(Moment, Option<u32>),
+    /// From the store, by then: that a transaction is discarded, which the client wanted carried out.
+    Aborted(Moment),
     /// Known already.
     Known(Bytes),
 }
@@ -54,6 +59,8 @@ pub(super) struct Session {
     /// Bytes of those that are known.
     known: usize,
     transaction: bool,
+    /// A command inside it was refused here.
+    spoilt: bool,
     /// A SELECT inside it, which means nothing before its EXEC.
     selects: Option<u32>,
     watching: bool,
@@ -81,6 +88,7 @@ impl Session {
             owed: VecDeque::new(),
             known: 0,
             transaction: false,
+            spoilt: false,
             selects: None,
             watching: false,
             subscribed: false,
@@ -123,7 +131,7 @@ impl Session {
             }
             let more = fresh && !self.at_rest() && self.may_take();
             let deadline = self.owed.iter().find_map(|owed| match owed {
-                Owed::Store(by, _) => Some(*by),
+                Owed::Store(by, _) | Owed::Aborted(by) => Some(*by),
                 Owed::Known(_) => None,
             });
             let stays_until = client.stays_until();
@@ -238,7 +246,15 @@ impl Session {
                 return self.owe_error(&text);
             }
             "MULTI" if plain => self.transaction = true,
+            "EXEC" if plain && self.transaction && self.spoilt => {
+                (self.transaction, self.watching, self.spoilt) = (false, false, false);
+                self.selects = None;
+                reply::command(&mut self.to_store, &[b"DISCARD"]);
+                let by = self.due();
+                return self.owed.push_back(Owed::Aborted(by));
+            }
             "EXEC" | "DISCARD" if plain && self.transaction => {
+                self.spoilt = false;
                 (self.transaction, self.watching) = (false, false);
                 selects = self.selects.take().filter(|_| row.name == "EXEC");
             }
@@ -262,8 +278,7 @@ impl Session {
             }
             "PING" | "ECHO" => {}
             _ if row.class == Class::Refused => {
-                return self
-                    .owe_error(&format!("ERR {} is not supported through the guard", row.name));
+                return self.owe_error(&commands::refusal(&args));
             }
             _ if row.class == Class::Local && !self.transaction => {
                 let now = client.shared.clock.now();
@@ -304,7 +319,10 @@ impl Session {
         self.remote.keeper.clock.now() + self.remote.lanes.store.waits.call()
     }
 
+    /// An answer of ours in the place of the store's. Inside a transaction that is then not carried
+    /// out: the store does not know that a command of it was refused.
     fn owe_error(&mut self, text: &str) {
+        self.spoilt |= self.transaction;
         let mut out = BytesMut::new();
         reply::error(&mut out, text);
         self.owe(out.freeze());
@@ -335,6 +353,12 @@ impl Session {
             if let Some(permit) = self.permit.take() {
                 self.remote.keeper.settle(permit, outcome(whole.kind, &bytes, false));
             }
+            let aborted = matches!(self.owed.front(), Some(Owed::Aborted(_)));
+            let bytes = match whole.kind {
+                Kind::Push | Kind::Error => bytes,
+                _ if aborted => Bytes::from_static(ABORTED),
+                _ => bytes,
+            };
             client.out.extend_from_slice(&bytes);
             client.grew(bytes.len());
             if self.subscribed {
@@ -361,7 +385,7 @@ impl Session {
     /// Ends the session. What cannot be answered any more is answered here.
     pub(super) fn close(mut self, client: &mut Client, end: End) -> Result<(), ()> {
         client.held.elsewhere = 0;
-        let owes = self.owed.iter().any(|owed| matches!(owed, Owed::Store(..)));
+        let owes = self.owed.iter().any(|owed| !matches!(owed, Owed::Known(_)));
         match end {
             End::Done => {
                 let clean = !self.used_up && self.from_store.is_empty() && !self.scanner.midway();
@@ -398,6 +422,8 @@ impl Session {
                 for owed in std::mem::take(&mut self.owed) {
                     match owed {
                         Owed::Known(bytes) => client.out.extend_from_slice(&bytes),
+                        // Its EXEC was never sent.
+                        Owed::Aborted(_) => client.out.extend_from_slice(ABORTED),
                         Owed::Store(..) => fallback::error(&mut client.out, Why::Fault(&fault)),
                     }
                 }
