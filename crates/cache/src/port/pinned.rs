@@ -8,6 +8,7 @@
 //!   what its commands may have written is removed.
 
 mod session;
+mod subscriptions;
 
 use super::client::Client;
 use super::fallback::{self, Why};

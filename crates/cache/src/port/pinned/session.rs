@@ -1,23 +1,24 @@
 //! One client on its own store connection.
 //!
 //! Invariant: `owed` is the replies that are awaited, in the order in which the client is to see
-//! them; some of them are known already. While the client is subscribed, the store speaks when it
-//! likes, and all of it is passed on.
+//! them; some of them are known already. While the client is subscribed, the store also speaks when
+//! it likes, and all of it is passed on. Behind a command that is answered once for each name in it
+//! none is taken before it is answered: only then is it known whether the client is subscribed.
 
+mod close;
+
+use super::subscriptions::{Change, Said, Subscriptions};
 use super::{Client, Own, Remote};
 use crate::commands::{self, Args, Class};
 use crate::fault::Fault;
 use crate::keeper::outcome;
-use crate::lane::Slot;
 use crate::lane::doubt::Doubts;
 use crate::port::client::MOST_IN_FLIGHT;
 use crate::port::dispatch::Look;
-use crate::port::fallback::{self, Why};
 use bytes::{Buf, Bytes, BytesMut};
 use hedgerow_policy::Moment;
-use hedgerow_policy::breaker::Outcome;
 use hedgerow_policy::guard::Permit;
-use hedgerow_wire::resp::{Kind, Limits, Parsed, Parser, Protocol, Scanner, reply};
+use hedgerow_wire::resp::{Kind, Limits, Parsed, Parser, Scanner, reply};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -34,6 +35,8 @@ enum Owed {
     Store(Moment, Option<u32>),
     /// From the store, by then: that a transaction is discarded, which the client wanted carried out.
     Aborted(Moment),
+    /// From the store, by then, once for each name; unknown how often where none was given.
+    Counted(Moment, Change, Option<u64>),
     /// Known already.
     Known(Bytes),
 }
@@ -64,10 +67,7 @@ pub(super) struct Session {
     /// A SELECT inside it, which means nothing before its EXEC.
     selects: Option<u32>,
     watching: bool,
-    subscribed: bool,
-    /// Commands sent behind the last UNSUBSCRIBE: if that was the last subscription, they are
-    /// answered like any other.
-    behind_farewell: usize,
+    subscriptions: Subscriptions,
     /// The connection is not as it was opened: it is not given back.
     used_up: bool,
     /// What the commands since the last rest may have written.
@@ -91,8 +91,7 @@ impl Session {
             spoilt: false,
             selects: None,
             watching: false,
-            subscribed: false,
-            behind_farewell: 0,
+            subscriptions: Subscriptions::default(),
             used_up: false,
             doubts: Doubts::default(),
             leaving: false,
@@ -101,7 +100,7 @@ impl Session {
 
     /// Nothing of the client is left on the connection.
     fn at_rest(&self) -> bool {
-        !self.transaction && !self.watching && !self.subscribed
+        !self.transaction && !self.watching && !self.subscriptions.any()
     }
 
     pub(super) async fn run(&mut self, client: &mut Client) -> End {
@@ -131,7 +130,7 @@ impl Session {
             }
             let more = fresh && !self.at_rest() && self.may_take();
             let deadline = self.owed.iter().find_map(|owed| match owed {
-                Owed::Store(by, _) | Owed::Aborted(by) => Some(*by),
+                Owed::Store(by, _) | Owed::Aborted(by) | Owed::Counted(by, ..) => Some(*by),
                 Owed::Known(_) => None,
             });
             let stays_until = client.stays_until();
@@ -191,7 +190,9 @@ impl Session {
 
     /// Whether another command may be taken: not while much of what was taken has not been sent.
     fn may_take(&self) -> bool {
-        self.to_store.len() < MOST_UNSENT && self.owed.len() < MOST_IN_FLIGHT
+        self.to_store.len() < MOST_UNSENT
+            && self.owed.len() < MOST_IN_FLIGHT
+            && !matches!(self.owed.back(), Some(Owed::Counted(..)))
     }
 
     /// Takes one command from the client's input. False if there is no whole one.
@@ -231,17 +232,20 @@ impl Session {
         let mut selects = None;
         // What the store will refuse for its arguments changes nothing.
         let plain = args.len() == 1;
+        let changes = Change::of(row.name);
         match row.name {
             "QUIT" => {
                 self.leaving = true;
                 return self.owe(Bytes::from_static(b"+OK\r\n"));
             }
-            "RESET" | "AUTH" | "HELLO" | "CLIENT" if self.transaction || self.subscribed => {
+            "RESET" | "AUTH" | "HELLO" | "CLIENT"
+                if self.transaction || self.subscriptions.any() =>
+            {
                 let text = format!("ERR {} is not supported here through the guard", row.name);
                 return self.owe_error(&text);
             }
             // It would be carried out by EXEC, on a connection that others get afterwards.
-            "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" if self.transaction => {
+            _ if changes.is_some() && self.transaction => {
                 let text = format!("ERR {} is not supported here through the guard", row.name);
                 return self.owe_error(&text);
             }
@@ -260,12 +264,7 @@ impl Session {
             }
             "WATCH" if !plain && !self.transaction => self.watching = true,
             "UNWATCH" if plain && !self.transaction => self.watching = false,
-            "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" if !plain => {
-                (self.subscribed, self.used_up) = (true, true);
-            }
-            "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "SUNSUBSCRIBE" if self.subscribed => {
-                self.behind_farewell = 0;
-            }
+            _ if changes.is_some_and(|change| change.joins) && !plain => self.used_up = true,
             "SELECT" => {
                 self.used_up = true;
                 let number = std::str::from_utf8(args.get(1)).ok().and_then(|n| n.parse().ok());
@@ -292,16 +291,16 @@ impl Session {
         }
         self.note(client, &args);
         self.to_store.extend_from_slice(bytes);
-        if self.subscribed {
-            self.behind_farewell += usize::from(!row.name.ends_with("UNSUBSCRIBE"));
-        } else {
-            let waits = row.class == Class::Pinned && is_wait(row.name) && !self.transaction;
-            let by = if waits { Moment::NEVER } else { self.due() };
-            // One for each channel that is named, though none of them is subscribed to.
-            let farewells = row.name.ends_with("UNSUBSCRIBE") && !self.transaction;
-            let replies = if farewells { args.len().max(2) - 1 } else { 1 };
-            self.owed.extend((0..replies).map(|_| Owed::Store(by, selects)));
-        }
+        let waits = row.class == Class::Pinned && is_wait(row.name) && !self.transaction;
+        let by = if waits { Moment::NEVER } else { self.due() };
+        self.owed.push_back(match changes {
+            // Without a name it is a wrong command.
+            Some(change) if !(change.joins && plain) => {
+                let names = args.len() as u64 - 1;
+                Owed::Counted(by, change, (names > 0).then_some(names))
+            }
+            _ => Owed::Store(by, selects),
+        });
     }
 
     fn note(&mut self, client: &Client, args: &Args<'_>) {
@@ -314,9 +313,13 @@ impl Session {
         }
     }
 
-    /// When an answer to what is sent now is due.
+    /// When an answer to what is sent now is due. A subscriber stays as long as the store may be
+    /// silent: it would lose its subscriptions.
     fn due(&self) -> Moment {
-        self.remote.keeper.clock.now() + self.remote.lanes.store.waits.call()
+        let waits = &self.remote.lanes.store.waits;
+        let subscribed = self.subscriptions.any();
+        let within = if subscribed { waits.liveness() } else { waits.call() };
+        self.remote.keeper.clock.now() + within
     }
 
     /// An answer of ours in the place of the store's. Inside a transaction that is then not carried
@@ -361,123 +364,47 @@ impl Session {
             };
             client.out.extend_from_slice(&bytes);
             client.grew(bytes.len());
-            if self.subscribed {
-                if is_last_farewell(&bytes) {
-                    self.subscribed = false;
-                    let by = self.due();
-                    let behind = std::mem::take(&mut self.behind_farewell);
-                    self.owed.extend((0..behind).map(|_| Owed::Store(by, None)));
+            let speaks = self.subscriptions.any()
+                || whole.kind == Kind::Push
+                || matches!(self.owed.front(), Some(Owed::Counted(..)));
+            match speaks.then(|| Said::of(&bytes)).flatten() {
+                Some(Said::Message) => {}
+                Some(Said::Counted(change, count)) => self.counted(change, count),
+                // Something that answers nothing, and is no business of ours.
+                None if whole.kind == Kind::Push => {}
+                None => {
+                    // What the store did not do may have left the connection as it was.
+                    self.used_up |= whole.kind == Kind::Error;
+                    if let Some(Owed::Store(_, Some(database))) = self.owed.pop_front()
+                        && !matches!(whole.kind, Kind::Error | Kind::Null)
+                    {
+                        client.database = database;
+                    }
                 }
-            } else if whole.kind != Kind::Push || is_farewell(&bytes) {
-                // What the store did not do may have left the connection as it was.
-                self.used_up |= whole.kind == Kind::Error;
-                if let Some(Owed::Store(_, Some(database))) = self.owed.pop_front()
-                    && !matches!(whole.kind, Kind::Error | Kind::Null)
-                {
-                    client.database = database;
-                }
-                self.pass_known(client);
             }
+            self.pass_known(client);
         }
         Ok(())
     }
 
-    /// Ends the session. What cannot be answered any more is answered here.
-    pub(super) fn close(mut self, client: &mut Client, end: End) -> Result<(), ()> {
-        client.held.elsewhere = 0;
-        let owes = self.owed.iter().any(|owed| !matches!(owed, Owed::Known(_)));
-        match end {
-            End::Done => {
-                let clean = !self.used_up && self.from_store.is_empty() && !self.scanner.midway();
-                if clean {
-                    client.shared.pinned.keep(self.own);
-                }
-                Ok(())
-            }
-            End::Gone => {
-                if owes {
-                    self.end_at_the_store();
-                }
-                // A client that is to be closed is told first.
-                let told = (client.closing || self.leaving) && !client.out.is_empty();
-                client.closing = true;
-                if told { Ok(()) } else { Err(()) }
-            }
-            End::Failed(fault) => {
-                if let Some(permit) = self.permit.take() {
-                    let outcome = match fault {
-                        Fault::Timeout => Outcome::Timeout,
-                        _ => Outcome::Connection,
-                    };
-                    self.remote.keeper.settle(permit, outcome);
-                }
-                if owes {
-                    self.end_at_the_store();
-                }
-                if self.subscribed || self.leaving {
-                    // A subscriber has to notice that messages are lost.
-                    client.closing = true;
-                    return Err(());
-                }
-                for owed in std::mem::take(&mut self.owed) {
-                    match owed {
-                        Owed::Known(bytes) => client.out.extend_from_slice(&bytes),
-                        // Its EXEC was never sent.
-                        Owed::Aborted(_) => client.out.extend_from_slice(ABORTED),
-                        Owed::Store(..) => fallback::error(&mut client.out, Why::Fault(&fault)),
-                    }
-                }
-                if self.transaction || self.watching {
-                    // Its end will say that nothing of it was done.
-                    client.begin_transaction(false);
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// Makes sure that what was sent is not carried out later, over newer values.
-    fn end_at_the_store(&mut self) {
-        let identity = &self.own.identity;
-        let mut out = BytesMut::new();
-        let mut commands = 0;
-        if let (true, Some(id), Some(address)) =
-            (identity.can_be_ended(), identity.id, &identity.address)
+    /// A subscription has begun or ended: one more answer to the command that is owed one for each
+    /// name, unless the store has ended it by itself.
+    fn counted(&mut self, change: Change, count: u64) {
+        let before = self.subscriptions.of(change.kind);
+        self.subscriptions.on_counted(change.kind, count);
+        if let Some(Owed::Counted(_, asked, names)) = self.owed.front_mut()
+            && *asked == change
         {
-            let id = id.to_string();
-            let args: [&[u8]; 6] = [b"CLIENT", b"KILL", b"ID", id.as_bytes(), b"ADDR", address];
-            reply::command(&mut out, &args);
-            commands += 1;
-        }
-        commands += self.doubts.write_removal(&mut out);
-        if commands == 0 {
-            return;
-        }
-        // On the lane of the writes: ahead of whatever is written from now on.
-        let lane = self.remote.lanes.lane(self.own.of.0, Protocol::Resp2);
-        let slot = Slot::next(None, commands);
-        if lane.submit(out.freeze(), commands, &slot).is_ok() {
-            tokio::spawn(async move { slot.settled().await });
+            // Without a name: all there were, or once that there were none.
+            let left = names.unwrap_or(before.max(1)) - 1;
+            *names = Some(left);
+            if left == 0 {
+                self.owed.pop_front();
+            }
         }
     }
 }
 
 fn is_wait(name: &str) -> bool {
     name.starts_with('B') || matches!(name, "WAIT" | "WAITAOF" | "XREAD")
-}
-
-/// Whether this says that a subscription has ended.
-fn is_farewell(reply: &[u8]) -> bool {
-    let Some((b'*' | b'>', rest)) = reply.split_first() else { return false };
-    let kinds: [&[u8]; 3] = [
-        b"3\r\n$11\r\nunsubscribe\r\n",
-        b"3\r\n$12\r\npunsubscribe\r\n",
-        b"3\r\n$12\r\nsunsubscribe\r\n",
-    ];
-    kinds.iter().any(|kind| rest.starts_with(kind))
-}
-
-/// Whether this says that no subscription is left.
-fn is_last_farewell(reply: &[u8]) -> bool {
-    is_farewell(reply) && reply.ends_with(b"\r\n:0\r\n")
 }
