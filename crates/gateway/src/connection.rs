@@ -5,17 +5,21 @@
 //! request was read whole is followed by a lingering close, so that it is not lost to a reset.
 
 use crate::payload::Payload;
-use crate::pulse::{Bounds, Pulse, Wait};
-use crate::serve::{Phase, Shared};
-use crate::service::{Peer, Service};
+use crate::pulse::{Pulse, Wait};
+use crate::record::Recorder;
+use crate::serve::Phase;
+use crate::service::NoAnswer;
 use crate::tls;
 use crate::watched::Watched;
 use bytes::Bytes;
+use hedgerow_clock::Clock;
 use hedgerow_policy::Moment;
+use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::future::{Future, poll_fn};
 use std::io;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -68,6 +72,29 @@ impl Transport for tls::Stream {
     }
 }
 
+/// Who answers the requests of a connection, at either listener.
+pub(crate) trait Answers: Clone + Send + Sync + 'static {
+    /// The body of its answers.
+    type Body: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static;
+
+    /// One request.
+    fn call(
+        self,
+        request: http::Request<Incoming>,
+    ) -> impl Future<Output = Result<http::Response<Self::Body>, NoAnswer>> + Send;
+
+    /// The pulse of the connection.
+    fn pulse(&self) -> &Arc<Pulse>;
+
+    /// Takes down what was no request.
+    fn recorder(&self) -> &Recorder;
+
+    /// Where the client is.
+    fn remote(&self) -> IpAddr;
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// How the driving of a connection ended.
 enum End {
     /// The HTTP library was done with it.
@@ -83,24 +110,18 @@ enum End {
 /// Between requests it is either awake, with the HTTP library and its buffers around it, or at
 /// rest: then it is little more than a socket, which is what most kept connections are most of the
 /// time.
-pub(crate) async fn serve<T: Transport>(
-    shared: Arc<Shared>,
-    peer: Peer,
+pub(crate) async fn serve<T: Transport, S: Answers>(
+    service: S,
     mut io: T,
     mut spoken: Spoken,
     mut phase: watch::Receiver<Phase>,
 ) {
-    let bounds = {
-        let settings = &shared.live().settings;
-        Bounds { keep_alive: settings.keep_alive, header_timeout: settings.header_timeout }
-    };
-    let pulse = Pulse::new(shared.clock, bounds);
-    let service = Service::new(shared, peer, Arc::clone(&pulse));
+    let pulse = Arc::clone(service.pulse());
     let mut first = Bytes::new();
     loop {
         if first.is_empty() && spoken != Spoken::Http2 {
             let looked = look(&mut io, spoken == Spoken::Either);
-            let clock = service.shared().clock;
+            let clock = pulse.clock();
             let limit = match *phase.borrow() {
                 Phase::Serving => pulse.idle_until(),
                 _ => pulse.idle_until().min(clock.now() + LAST),
@@ -145,13 +166,12 @@ async fn look<T: AsyncRead + Unpin>(io: &mut T, either: bool) -> io::Result<(Spo
 }
 
 /// Serves requests until the connection ends (`None`) or comes to rest.
-async fn serve_http1<T: Transport>(
+async fn serve_http1<T: Transport, S: Answers>(
     io: Watched<T>,
-    service: &Service,
+    service: &S,
     pulse: &Pulse,
     phase: &mut watch::Receiver<Phase>,
 ) -> Option<(T, Bytes)> {
-    let shared = service.shared();
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new());
     // The head's clock is `pulse`: see there.
@@ -163,10 +183,10 @@ async fn serve_http1<T: Transport>(
     let answer = hyper::service::service_fn(move |request| answering.clone().call(request));
     let mut connection = builder.serve_connection(TokioIo::new(io), answer);
     let graceful = |c: Pin<&mut http1::Connection<_, _>>| c.graceful_shutdown();
-    let end = drive(Pin::new(&mut connection), graceful, shared, pulse, phase).await;
+    let end = drive(Pin::new(&mut connection), graceful, pulse, phase).await;
     let parts = connection.into_parts();
     let mut io = parts.io.into_inner().into_inner();
-    let remote = service.peer().addr.ip();
+    let (recorder, remote, clock) = (service.recorder(), service.remote(), pulse.clock());
     let now = *phase.borrow();
     match end {
         End::Waited(Wait::Rest) => {
@@ -176,36 +196,35 @@ async fn serve_http1<T: Transport>(
         }
         End::Library(Ok(())) => {
             if pulse.left_unread() {
-                Box::pin(linger(shared, &mut io, now)).await;
+                Box::pin(linger(clock, &mut io, now)).await;
             }
         }
         End::Library(Err(error)) if error.is_parse() => {
-            shared.recorder.bad_head(remote, parse_reason(&error));
-            Box::pin(linger(shared, &mut io, now)).await;
+            recorder.bad_head(remote, parse_reason(&error));
+            Box::pin(linger(clock, &mut io, now)).await;
         }
         // The body of an answer failed. Where its end is the end of the connection, an orderly
         // close would look like the end; so this one is not orderly.
         End::Library(Err(error)) if error.is_user() && pulse.sends_unframed() => reset(&io),
         End::Library(Err(_)) | End::Waited(Wait::Idle) | End::Cut => {}
         End::Waited(Wait::Head) => {
-            shared.recorder.bad_head(remote, "header_timeout");
+            recorder.bad_head(remote, "header_timeout");
             const LATE: &[u8] =
                 b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
             let sent = io.write_all(LATE);
-            let _ = shared.clock.until(shared.clock.now() + LINGER, sent).await;
+            let _ = clock.until(clock.now() + LINGER, sent).await;
         }
         End::Waited(Wait::Taking) => reset(&io),
     }
     None
 }
 
-async fn serve_http2<T: Transport>(
+async fn serve_http2<T: Transport, S: Answers>(
     io: Watched<T>,
-    service: Service,
+    service: S,
     pulse: Arc<Pulse>,
     mut phase: watch::Receiver<Phase>,
 ) {
-    let shared = Arc::clone(service.shared());
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
@@ -224,7 +243,7 @@ async fn serve_http2<T: Transport>(
     if *phase.borrow() != Phase::Serving {
         graceful(connection.as_mut());
     }
-    drive(connection, graceful, &shared, &pulse, &mut phase).await;
+    drive(connection, graceful, &pulse, &mut phase).await;
 }
 
 /// Polls a connection until it ends, a wait was too long, or the drain is over. One timer for
@@ -232,7 +251,6 @@ async fn serve_http2<T: Transport>(
 async fn drive<C: Future<Output = hyper::Result<()>>>(
     mut connection: Pin<&mut C>,
     graceful: impl Fn(Pin<&mut C>),
-    shared: &Shared,
     pulse: &Pulse,
     phase: &mut watch::Receiver<Phase>,
 ) -> End {
@@ -241,7 +259,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
         Timer,
         Phase(bool),
     }
-    let clock = shared.clock;
+    let clock = pulse.clock();
     let mut armed = Moment::NEVER;
     let mut timer = pin!(clock.sleep_until(armed));
     let mut closing = false;
@@ -300,7 +318,7 @@ fn parse_reason(error: &hyper::Error) -> &'static str {
 
 /// Reads what the client is still sending, for a while, so that the close does not become a reset
 /// that takes the answer away from it.
-async fn linger<T: Transport>(shared: &Shared, io: &mut T, phase: Phase) {
+async fn linger<T: Transport>(clock: Clock, io: &mut T, phase: Phase) {
     let patience = if phase == Phase::Serving { LINGER } else { LINGER / 4 };
     let drained = async {
         io.shutdown().await?;
@@ -308,7 +326,7 @@ async fn linger<T: Transport>(shared: &Shared, io: &mut T, phase: Phase) {
         while io.read(&mut waste).await? > 0 {}
         io::Result::Ok(())
     };
-    let _ = shared.clock.until(shared.clock.now() + patience, drained).await;
+    let _ = clock.until(clock.now() + patience, drained).await;
 }
 
 /// Makes the close a reset.

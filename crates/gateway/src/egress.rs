@@ -9,10 +9,12 @@ mod recorded;
 
 use crate::batch::{self, Form, Results};
 use crate::calls::Calls;
+use crate::connection::{self, Answers, Spoken};
 use crate::ids::Ids;
 use crate::live::Via;
+use crate::pulse::{Bounds, Busy, Pulse};
 use crate::record::{Active, Outcome, Recorder, Stage, Start};
-use crate::serve::{Live, StartError};
+use crate::serve::{Live, Phase, StartError};
 use crate::service::NoAnswer;
 use crate::settings::Settings;
 use crate::{failure, finish, listener, stream};
@@ -21,16 +23,13 @@ use hedgerow_clock::Clock;
 use hedgerow_policy::Moment;
 use hedgerow_policy::failure::{At, Class, Failure};
 use hedgerow_policy::hedge::Role;
-use hedgerow_upstream::{CallOptions, Coalescing, PlanContext, Report};
+use hedgerow_upstream::{CallOptions, PlanContext, Report};
 use http::header::{ACCEPT, CONTENT_LENGTH, HeaderName, HeaderValue};
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::{Body as _, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use recorded::{Cancelled, Metered, Recorded};
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
@@ -58,7 +57,7 @@ type Answer = Response<Body>;
 /// The running port. Dropping it ends every call.
 pub struct Egress {
     local_addr: SocketAddr,
-    over: watch::Sender<bool>,
+    phase: watch::Sender<Phase>,
 }
 
 struct Shared {
@@ -84,13 +83,13 @@ impl Egress {
         let live = Live::new(Settings { tls: None, ..settings.clone() })?;
         let listener = listener::bind(listen).map_err(failed)?;
         let local_addr = listener.local_addr().map_err(failed)?;
-        let (over, ended) = watch::channel(false);
+        let (phase, phases) = watch::channel(Phase::Serving);
         let most = live.settings.max_connections.clamp(1, Semaphore::MAX_PERMITS);
         calls.set_egress_limit(most);
         let room = Arc::new(Semaphore::new(most));
         let shared = Arc::new(Shared { live, calls, recorder, clock });
-        tokio::spawn(accept(shared, listener, room, ended));
-        Ok(Egress { local_addr, over })
+        tokio::spawn(accept(shared, listener, room, phases));
+        Ok(Egress { local_addr, phase })
     }
 
     /// Where it listens.
@@ -101,8 +100,8 @@ impl Egress {
 
     /// Accepts nothing more and lets calls in flight finish, until `within` has passed.
     pub async fn drain(&self, clock: Clock, within: Duration) {
-        self.over.send_replace(true);
-        let _ = clock.until(clock.now() + within, self.over.closed()).await;
+        self.phase.send_replace(Phase::Draining);
+        let _ = clock.until(clock.now() + within, self.phase.closed()).await;
     }
 }
 
@@ -110,9 +109,9 @@ async fn accept(
     shared: Arc<Shared>,
     listener: TcpListener,
     room: Arc<Semaphore>,
-    over: watch::Receiver<bool>,
+    phase: watch::Receiver<Phase>,
 ) {
-    let mut told = over.clone();
+    let mut told = phase.clone();
     loop {
         let next = async {
             // Over the bound the kernel's backlog waits. The semaphore is never closed.
@@ -126,10 +125,10 @@ async fn accept(
         match accepted {
             Ok((tcp, peer)) => {
                 let _ = tcp.set_nodelay(true);
-                let (shared, over) = (Arc::clone(&shared), over.clone());
+                let (caller, phase) = (Caller::new(&shared, peer.ip()), phase.clone());
+                let counted = shared.calls.egress_connection();
                 tokio::spawn(async move {
-                    let counted = shared.calls.egress_connection();
-                    serve(shared, tcp, peer.ip(), over).await;
+                    connection::serve(caller, tcp, Spoken::Http1, phase).await;
                     drop((counted, place));
                 });
             }
@@ -141,33 +140,46 @@ async fn accept(
     }
 }
 
-async fn serve(
+/// Answers the calls of one connection.
+#[derive(Clone)]
+struct Caller(Arc<Connection>);
+
+struct Connection {
     shared: Arc<Shared>,
-    tcp: tokio::net::TcpStream,
     peer: IpAddr,
-    mut over: watch::Receiver<bool>,
-) {
-    let settings = &shared.live.settings;
-    let header_timeout = settings.header_timeout;
-    let service = {
-        let shared = Arc::clone(&shared);
-        service_fn(move |request| {
-            let shared = Arc::clone(&shared);
-            // Boxed: the library would move it around with every request.
-            Box::pin(async move { shared.answer(request, peer).await })
-        })
-    };
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
-        .serve_connection(TokioIo::new(Coalescing(tcp)), service);
-    tokio::pin!(connection);
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        _ = over.changed() => {}
+    pulse: Arc<Pulse>,
+}
+
+impl Caller {
+    fn new(shared: &Arc<Shared>, peer: IpAddr) -> Caller {
+        let pulse = Pulse::new(shared.clock, Bounds::of(&shared.live.settings));
+        Caller(Arc::new(Connection { shared: Arc::clone(shared), peer, pulse }))
     }
-    connection.as_mut().graceful_shutdown();
-    let _ = connection.await;
+}
+
+impl Answers for Caller {
+    type Body = Recorded;
+
+    /// Boxed: the library would move it around with every call.
+    fn call(
+        self,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Result<Response<Recorded>, NoAnswer>> + Send {
+        let busy = self.0.pulse.begin();
+        Box::pin(async move { self.0.shared.answer(request, self.0.peer, busy).await })
+    }
+
+    fn pulse(&self) -> &Arc<Pulse> {
+        &self.0.pulse
+    }
+
+    fn recorder(&self) -> &Recorder {
+        &self.0.shared.recorder
+    }
+
+    fn remote(&self) -> IpAddr {
+        self.0.peer
+    }
 }
 
 impl Shared {
@@ -175,7 +187,11 @@ impl Shared {
         &self,
         mut request: Request<Incoming>,
         peer: IpAddr,
+        busy: Busy,
     ) -> Result<Response<Recorded>, NoAnswer> {
+        if request.body().is_end_stream() {
+            busy.pulse().received(request.version() == Version::HTTP_11);
+        }
         let ids = Ids::of(request.headers());
         let asked = accepted(request.headers());
         let bodiless = request.method() == Method::HEAD;
@@ -240,7 +256,7 @@ impl Shared {
         let left = if none { Some(0) } else { announced.and_then(|length| length.parse().ok()) };
         let outcome = Outcome { status: head.status.as_u16(), failure: failed, stream: None };
         let recorder = self.recorder.clone();
-        let body = Recorded::new(body, left, recorder, (active, outcome), cancelled);
+        let body = Recorded::new(body, left, recorder, (active, outcome, busy), cancelled);
         Ok(Response::from_parts(head, body))
     }
 
@@ -336,8 +352,7 @@ fn addressed(uri: &Uri) -> Result<(String, Uri), Failure> {
     let end = path.find(['/', '?']).unwrap_or(path.len());
     let (name, rest) = path.split_at(end);
     let rest = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
-    let rest = rest
-        .parse()
+    let rest = Uri::try_from(rest)
         .map_err(|_| Failure::new(Class::BadRequest, At::Client, "a path that is none"))?;
     Ok((name.to_owned(), rest))
 }

@@ -6,7 +6,7 @@
 
 use crate::connection::{self, Spoken};
 use crate::serve::{Phase, Shared};
-use crate::service::Peer;
+use crate::service::{Peer, Service};
 use crate::tls;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -105,7 +105,7 @@ async fn welcome(
     let Some(acceptor) = live.tls.clone() else {
         let spoken = if http2 { Spoken::Either } else { Spoken::Http1 };
         drop(live);
-        return connection::serve(shared, peer, tcp, spoken, phase).await;
+        return connection::serve(Service::new(shared, peer), tcp, spoken, phase).await;
     };
     let limit = shared.clock.now() + live.settings.header_timeout;
     drop(live);
@@ -116,7 +116,8 @@ async fn welcome(
     match shaken {
         Some(Ok(stream)) => {
             let spoken = if tls::speaks_http2(&stream) { Spoken::Http2 } else { Spoken::Http1 };
-            Box::pin(connection::serve(shared, peer, stream, spoken, phase)).await;
+            let service = Service::new(shared, peer);
+            Box::pin(connection::serve(service, stream, spoken, phase)).await;
         }
         Some(Err(_)) => shared.recorder.bad_head(addr.ip(), "tls_handshake"),
         None => shared.recorder.bad_head(addr.ip(), "tls_timeout"),

@@ -8,6 +8,7 @@
 //! The HTTP library's own head timeout counts from the end of the request before, so it would end
 //! idle connections early; this is why the clock is kept here.
 
+use crate::settings::Settings;
 use hedgerow_clock::Clock;
 use hedgerow_policy::Moment;
 use std::io;
@@ -47,6 +48,12 @@ const SENDING: u8 = 3;
 pub(crate) struct Bounds {
     pub(crate) keep_alive: Duration,
     pub(crate) header_timeout: Duration,
+}
+
+impl Bounds {
+    pub(crate) fn of(settings: &Settings) -> Bounds {
+        Bounds { keep_alive: settings.keep_alive, header_timeout: settings.header_timeout }
+    }
 }
 
 /// The state of one connection. Changed by its own tasks only, so relaxed atomics are enough.

@@ -7,14 +7,14 @@
 
 use crate::answer::{Reply, ReplyBody};
 use crate::body::Reader;
-use crate::connection::Response;
+use crate::connection::{Answers, Response};
 use crate::failure;
 use crate::head::{Head, Parts};
 use crate::ids::Ids;
 use crate::origin::Origin;
 use crate::payload::{Payload, Tail};
-use crate::pulse::{Busy, Pulse};
-use crate::record::{Active, Outcome, Stage, Start};
+use crate::pulse::{Bounds, Busy, Pulse};
+use crate::record::{Active, Outcome, Recorder, Stage, Start};
 use crate::route::{self, PoolTimes, Target};
 use crate::serve::{Live, Shared};
 use crate::stream::{self, Flow};
@@ -29,7 +29,7 @@ use http::{HeaderMap, Method, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,26 +68,35 @@ pub(crate) struct Inner {
 }
 
 impl Service {
-    pub(crate) fn new(shared: Arc<Shared>, peer: Peer, pulse: Arc<Pulse>) -> Service {
+    pub(crate) fn new(shared: Arc<Shared>, peer: Peer) -> Service {
+        let pulse = Pulse::new(shared.clock, Bounds::of(&shared.live().settings));
         Service(Arc::new(Inner { shared, peer, pulse }))
     }
+}
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.0.shared
-    }
-
-    pub(crate) fn peer(&self) -> Peer {
-        self.0.peer
-    }
+impl Answers for Service {
+    type Body = Payload;
 
     /// One request. It has begun, and is recorded, before the future is polled: the library drops
     /// one whose client leaves at once. Boxed: an idle connection should not hold the room for it.
-    pub(crate) fn call(
+    fn call(
         self,
         request: http::Request<Incoming>,
     ) -> impl Future<Output = Result<Response, NoAnswer>> + Send {
         let begun = self.0.begin(request);
         Box::pin(async move { self.0.answer(begun).await })
+    }
+
+    fn pulse(&self) -> &Arc<Pulse> {
+        &self.0.pulse
+    }
+
+    fn recorder(&self) -> &Recorder {
+        &self.0.shared.recorder
+    }
+
+    fn remote(&self) -> IpAddr {
+        self.0.peer.addr.ip()
     }
 }
 

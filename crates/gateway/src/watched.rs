@@ -60,7 +60,11 @@ impl<T: Transport> AsyncRead for Watched<T> {
         let this = self.get_mut();
         if !this.first.is_empty() {
             buf.put_slice(&this.first.split_to(this.first.len().min(buf.remaining())));
-            return Poll::Ready(Ok(()));
+            // With what is behind them: for a read that brings less than a head the library makes its
+            // buffer twice as large.
+            this.io.set_limit(PIECE.saturating_sub(buf.filled().len() as u64));
+            let more = Pin::new(&mut this.io).poll_read(cx, buf);
+            return if let Poll::Ready(Err(_)) = more { more } else { Poll::Ready(Ok(())) };
         }
         if let Some(ended) = &mut this.ended {
             return ended.poll(this.io.get_mut(), &this.pulse, cx).map(Ok);

@@ -31,7 +31,7 @@ pub use config::{
     Answer, Call, HedgeConfig, HedgeMode, Progress, RaceConfig, Replay, RetryConfig,
     UpstreamConfig, repeatable,
 };
-pub use report::{AttemptReport, RaceReport};
+pub use report::{AttemptReport, RaceReport, Summary};
 pub use start::{HedgeCap, Reason};
 pub use upstream::{Counters, Upstream, UpstreamSnapshot};
 

@@ -197,7 +197,8 @@ impl Attempt {
         let kind = Kind::of(&head.headers);
         let event = Event::Head(Head {
             status: head.status.as_u16(),
-            retry_after: retry_after(&head.headers),
+            // Beside a success it means nothing.
+            retry_after: if head.status.is_success() { None } else { retry_after(&head.headers) },
             streams: match key.taken {
                 Taken::ByKind => kind != Kind::Other,
                 Taken::AsItComes => true,

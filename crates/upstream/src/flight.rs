@@ -171,7 +171,7 @@ impl Flight {
             }
         }
         if self.race.over() {
-            self.record();
+            self.record(now);
         }
     }
 
@@ -187,14 +187,8 @@ impl Flight {
     }
 
     fn report(&self, duration: std::time::Duration) -> Report {
-        let race = self.race.report();
-        Report {
-            attempts: race.attempts.len() as u32,
-            winner: race.winner,
-            hedged_after: race.hedged_after,
-            retries: race.retries,
-            duration,
-        }
+        let hedge::Summary { attempts, winner, hedged_after, retries } = self.race.summary();
+        Report { attempts, winner, hedged_after, retries, duration }
     }
 
     /// The answer, once the key is settled.
@@ -249,10 +243,13 @@ impl Flight {
                 if let Some(bytes) = frame.data_ref() {
                     self.attempts[id.index()].bytes += bytes.len() as u64;
                 }
-                self.race.on_flow(clock.now());
                 if answered.is_over() {
-                    self.with(|race, up, now| race.on_end(now, up, id));
+                    self.with(|race, up, now| {
+                        race.on_flow(now);
+                        race.on_end(now, up, id);
+                    });
                 } else {
+                    self.race.on_flow(clock.now());
                     // Until the caller comes back for more, silence is its own.
                     self.race.on_hold();
                     *held_back = true;
@@ -286,7 +283,7 @@ impl Flight {
     }
 
     /// One line in the ledger, once everything is over.
-    fn record(&mut self) {
+    fn record(&mut self, now: Moment) {
         if std::mem::replace(&mut self.recorded, true) {
             return;
         }
@@ -300,18 +297,12 @@ impl Flight {
                 error: attempt.failure.as_ref().map(|failure| failure.message.as_ref()),
             });
         }
-        self.tell_over(&race);
-        let bytes: Vec<u64> = self.attempts.iter().map(|attempt| attempt.bytes).collect();
+        self.tell_over(now, &race);
+        let bytes = self.attempts.iter().map(|attempt| attempt.bytes);
         let upstream = &self.upstream;
         let duration = self.settled.duration;
-        let entry = KeyEntry::new(
-            upstream,
-            self.label.clone(),
-            self.trace.clone(),
-            duration,
-            &race,
-            &bytes,
-        );
+        let entry =
+            KeyEntry::new(upstream, self.label.clone(), self.trace.clone(), duration, &race, bytes);
         upstream.around.ledger.record(entry);
         upstream.tell_transitions();
     }
@@ -319,7 +310,7 @@ impl Flight {
 
 impl Flight {
     /// Tells all that was done for the key.
-    fn tell_over(&self, race: &RaceReport) {
+    fn tell_over(&self, now: Moment, race: &RaceReport) {
         let traceparent = self.key.template.traceparent();
         let facts =
             self.attempts.iter().zip(&race.attempts).map(|(attempt, report)| AttemptFacts {
@@ -339,7 +330,7 @@ impl Flight {
             key: self.label.as_deref(),
             method: self.key.template.method.as_str(),
             traceparent,
-            age: self.upstream.around.clock.now().since(self.started),
+            age: now.since(self.started),
             duration: self.settled.duration,
             winner: race.winner,
             hedged_after: race.hedged_after,

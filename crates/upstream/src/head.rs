@@ -80,7 +80,7 @@ impl Template {
             let parts = Uri::builder().scheme(scheme).authority(origin.authority());
             parts.path_and_query(path).build().ok()?
         } else {
-            headers.insert(HOST, HeaderValue::from_str(origin.authority()).ok()?);
+            headers.insert(HOST, origin.host_header().clone());
             Uri::from(path)
         };
         *request.uri_mut() = uri;
@@ -118,7 +118,7 @@ static HOP_BY_HOP: [HeaderName; 6] =
     [CONNECTION, KEEP_ALIVE, PROXY_CONNECTION, TE, TRANSFER_ENCODING, UPGRADE];
 
 /// Removes what belongs to the connection. Looking is cheaper than removing what is not there.
-pub(crate) fn strip(headers: &mut HeaderMap) {
+pub(crate) fn strip(headers: &mut HeaderMap) -> Stripped {
     let mut here = [false; 6];
     for name in headers.keys() {
         if let Some(at) = HOP_BY_HOP.iter().position(|fixed| fixed == name) {
@@ -133,6 +133,12 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
     for (name, _) in HOP_BY_HOP.iter().zip(here).filter(|(_, here)| *here) {
         headers.remove(name);
     }
+    Stripped { transfer_encoding: here[4] }
+}
+
+/// What was there.
+pub(crate) struct Stripped {
+    transfer_encoding: bool,
 }
 
 /// What `Connection` names beyond what goes anyway.
@@ -149,8 +155,7 @@ fn named(headers: &HeaderMap) -> Vec<HeaderName> {
 /// The same for a response. Of its length only what says the same to everybody is left: one plain
 /// number that the framing did not overrule (RFC 9112, 6.3). Else the body itself says it.
 pub(crate) fn strip_response(headers: &mut HeaderMap) {
-    let overruled = headers.contains_key(TRANSFER_ENCODING);
-    strip(headers);
+    let overruled = strip(headers).transfer_encoding;
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     let plain = |value: &HeaderValue| value.as_bytes().iter().all(u8::is_ascii_digit);
     let sure = lengths.next().is_some_and(plain) && lengths.next().is_none();

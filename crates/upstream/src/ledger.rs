@@ -127,7 +127,7 @@ impl KeyEntry {
         trace: Arc<str>,
         duration: Duration,
         race: &RaceReport,
-        bytes: &[u64],
+        bytes: impl Iterator<Item = u64>,
     ) -> KeyEntry {
         let price = upstream.settings.price_per_call;
         let attempts = race.attempts.iter().zip(bytes).map(|(attempt, bytes)| {
@@ -141,13 +141,13 @@ impl KeyEntry {
                 end: attempt.end,
                 outcome,
                 status: attempt.status,
-                bytes: *bytes,
+                bytes,
                 cost: (price > 0.0 && answered).then_some(price),
             }
         });
         KeyEntry {
             key,
-            upstream: upstream.settings.name.as_str().into(),
+            upstream: upstream.name.clone(),
             trace,
             ended_at: hedgerow_clock::unix_seconds(),
             duration,

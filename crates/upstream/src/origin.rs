@@ -1,6 +1,7 @@
 //! Where an endpoint is: scheme, host, port, and the path in front of every call's own.
 
 use crate::settings::SettingsError;
+use http::HeaderValue;
 use http::Uri;
 use http::uri::Authority;
 
@@ -44,6 +45,7 @@ pub struct Origin {
     pub base: String,
     /// Host and port as the `Host` header has them.
     authority: String,
+    host_header: HeaderValue,
 }
 
 impl Origin {
@@ -81,12 +83,16 @@ impl Origin {
         }
         let port = authority.port_u16().unwrap_or(scheme.port());
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        let authority = authority_of(authority, scheme);
+        let host_header =
+            HeaderValue::from_str(&authority).map_err(|_| bad(url, "its host is none"))?;
         let origin = Origin {
             scheme,
             host: host.to_ascii_lowercase(),
             port,
             base: String::new(),
-            authority: authority_of(authority, scheme),
+            authority,
+            host_header,
         };
         Ok((origin, path.to_owned()))
     }
@@ -95,6 +101,10 @@ impl Origin {
     #[must_use]
     pub fn authority(&self) -> &str {
         &self.authority
+    }
+
+    pub(crate) fn host_header(&self) -> &HeaderValue {
+        &self.host_header
     }
 
     /// The endpoint as the ledger and events name it.

@@ -27,6 +27,7 @@ pub(crate) struct Surroundings {
 
 pub(crate) struct Upstream {
     pub(crate) settings: Settings,
+    pub(crate) name: Arc<str>,
     pub(crate) urls: Vec<Arc<str>>,
     pub(crate) pools: Vec<Arc<Pool>>,
     pub(crate) breakers: Vec<Arc<Breaker>>,
@@ -71,6 +72,7 @@ impl Upstream {
             breakers,
             state: Mutex::new(state),
             keys: AtomicU64::new(0),
+            name: settings.name.as_str().into(),
             settings,
             around,
         }

@@ -5,6 +5,7 @@
 //! body before that.
 
 use super::Body;
+use crate::pulse::Busy;
 use crate::record::{Active, Meter, Outcome, Recorder};
 use crate::stream;
 use bytes::Bytes;
@@ -78,7 +79,7 @@ pub(super) struct Recorded {
     /// Bytes still to come, where their number was announced.
     left: Option<u64>,
     recorder: Recorder,
-    request: Option<(Active, Outcome)>,
+    request: Option<(Active, Outcome, Busy)>,
     cancelled: Cancelled,
 }
 
@@ -88,15 +89,15 @@ impl Recorded {
         body: Body,
         left: Option<u64>,
         recorder: Recorder,
-        (active, outcome): (Active, Outcome),
+        request: (Active, Outcome, Busy),
         cancelled: Cancelled,
     ) -> Recorded {
         let left = if body.is_end_stream() { Some(0) } else { left };
-        Recorded { body, left, recorder, request: Some((active, outcome)), cancelled }
+        Recorded { body, left, recorder, request: Some(request), cancelled }
     }
 
     fn finish(&mut self, failure: Option<Failure>) {
-        let Some((active, mut outcome)) = self.request.take() else { return };
+        let Some((active, mut outcome, _busy)) = self.request.take() else { return };
         if let Some(failure) = failure {
             self.recorder.stream_error(&active, &failure);
             outcome.failure = Some(failure);
@@ -126,7 +127,7 @@ impl http_body::Body for Recorded {
         match &frame {
             Some(Ok(frame)) => {
                 let came = frame.data_ref().map_or(0, Bytes::len) as u64;
-                if let Some((active, _)) = &this.request {
+                if let Some((active, ..)) = &this.request {
                     active.add_bytes_out(came);
                 }
                 this.left = this.left.map(|left| left.saturating_sub(came));

@@ -38,6 +38,19 @@ pub struct RaceReport {
     pub retries: u32,
 }
 
+/// How a race went so far, in short.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Summary {
+    /// Attempts that were started.
+    pub attempts: u32,
+    /// What the attempt was that the key's result comes from.
+    pub winner: Option<Role>,
+    /// When the first twin was started, since the key's start.
+    pub hedged_after: Option<Duration>,
+    /// How many attempts were retries.
+    pub retries: u32,
+}
+
 impl Race {
     /// What has happened so far.
     #[must_use]
@@ -56,8 +69,15 @@ impl Race {
                 Phase::Ended(outcome) => Some(outcome),
             },
         });
-        RaceReport {
-            attempts: attempts.collect(),
+        let Summary { winner, hedged_after, retries, .. } = self.summary();
+        RaceReport { attempts: attempts.collect(), winner, hedged_after, retries }
+    }
+
+    /// The same in short.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        Summary {
+            attempts: self.attempts.len() as u32,
             winner: self.winner.map(|id: AttemptId| self.attempts[id.index()].role),
             hedged_after: self.hedged_after,
             retries: self.attempts.iter().filter(|a| a.role == Role::Retry).count() as u32,
