@@ -8,6 +8,7 @@ use crate::client::Taken;
 use crate::connection::{ConnectionId, Lease, Sent, Unanswered};
 use crate::head::{Kind, Template, retry_after};
 use crate::pool::Pool;
+use crate::unreached::Unreached;
 use bytes::Bytes;
 use hedgerow_policy::failure::{At, Class, Failure};
 use hedgerow_policy::hedge::{AttemptId, Fault, Head, Resend};
@@ -359,7 +360,8 @@ fn could_not_connect(error: &io::Error) -> Failure {
         io::ErrorKind::PermissionDenied => Class::UpstreamForbidden,
         _ => Class::UpstreamError,
     };
-    Failure::new(class, At::Upstream, format!("connecting: {error}")).unsent()
+    let failure = Failure::new(class, At::Upstream, format!("connecting: {error}"));
+    failure.because(Unreached::cause_of(error)).unsent()
 }
 
 fn broke(error: &hyper::Error, place: &str) -> Failure {

@@ -5,6 +5,8 @@
 
 use crate::allow::AllowList;
 use crate::origin::Origin;
+use crate::unreached::Unreached;
+use hedgerow_policy::failure::Cause;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -52,7 +54,9 @@ impl Tcp {
         if self.allowed.as_ref().is_some_and(|list| !list.may_resolve(host, port)) {
             return Err(forbidden());
         }
-        let found: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
+        let found = lookup_host((host, port)).await;
+        let found = found.map_err(|error| Unreached::because(Cause::Name, error))?;
+        let found: Vec<SocketAddr> = found.collect();
         let allowed = |address: &SocketAddr| {
             self.allowed.as_ref().is_none_or(|list| list.allows(host, port, address.ip()))
         };

@@ -51,6 +51,7 @@ mod report;
 mod response;
 mod settings;
 mod tls;
+mod unreached;
 mod upstream;
 
 pub use allow::{AllowList, AllowListError};
@@ -68,3 +69,4 @@ pub use registry::{Session, Sessions};
 pub use report::{CallError, Report};
 pub use response::Response;
 pub use settings::{Protocol, Settings, SettingsError, Trust};
+pub use unreached::Unreached;

@@ -5,6 +5,8 @@
 use crate::dial::Io;
 use crate::origin::Origin;
 use crate::settings::{Protocol, Trust};
+use crate::unreached::Unreached;
+use hedgerow_policy::failure::Cause;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -52,10 +54,24 @@ impl Tls {
     ) -> io::Result<(Box<dyn Io>, bool)> {
         let name = ServerName::try_from(origin.host.clone())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let stream = self.0.connect(name, stream).await?;
+        let stream = self.0.connect(name, stream).await.map_err(caused)?;
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         Ok((Box::new(stream), http2))
     }
+}
+
+/// The error of a handshake, with its cause where TLS itself says one.
+fn caused(error: io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let cause = match inner {
+        None => return error,
+        Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented) => {
+            Cause::Certificate
+        }
+        Some(rustls::Error::AlertReceived(_)) => Cause::Alert,
+        Some(_) => Cause::Handshake,
+    };
+    Unreached::because(cause, error)
 }
 
 fn add<E: std::fmt::Display>(
@@ -67,4 +83,27 @@ fn add<E: std::fmt::Display>(
         roots.add(certificate).map_err(|error| error.to_string())?;
     }
     if roots.is_empty() { Err("no certificate in it".to_owned()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::{AlertDescription, CertificateError, Error};
+
+    #[test]
+    fn a_handshake_that_fails_has_its_cause() {
+        let rows = [
+            (Error::InvalidCertificate(CertificateError::UnknownIssuer), Cause::Certificate),
+            (Error::AlertReceived(AlertDescription::HandshakeFailure), Cause::Alert),
+            (Error::DecryptError, Cause::Handshake),
+        ];
+        for (error, cause) in rows {
+            let text = error.to_string();
+            let error = caused(io::Error::new(io::ErrorKind::InvalidData, error));
+            assert_eq!(Unreached::cause_of(&error), Some(cause), "{text}");
+            assert_eq!(error.to_string(), text);
+        }
+        let reset = caused(io::ErrorKind::ConnectionReset.into());
+        assert_eq!(Unreached::cause_of(&reset), None);
+    }
 }

@@ -103,11 +103,15 @@ fn a_path_stays_beneath_the_start_of_its_route() {
 fn proxy_status_tells_an_upstream_that_is_not_there_from_one_that_breaks() {
     let models = Models::start();
     let nobody = format!("upstream.nobody.url = \"http://127.0.0.1:{}\"\n", closed_port());
-    let route = "[[route]]\npath = \"/gone\"\nto = \"upstream:nobody\"\n";
+    // A label of more than 63 letters: the resolver asks nobody for it.
+    let nameless = format!("upstream.nameless.url = \"http://{}.invalid\"\n", "n".repeat(64));
+    let route = |name: &str| format!("[[route]]\npath = \"/{name}\"\nto = \"upstream:{name}\"\n");
+    let routes = route("nobody") + &route("nameless");
     let server = server(&models, "", "");
-    let gone = Server::start_in(Scratch::new(), &format!("{nobody}\n{route}"), &[]);
+    let gone = Server::start_in(Scratch::new(), &format!("{nobody}{nameless}\n{routes}"), &[]);
     for (answer, kind) in [
-        (gone.get("/gone"), "destination_unavailable"),
+        (gone.get("/nobody"), "connection_refused"),
+        (gone.get("/nameless"), "dns_error"),
         (server.get("/reset"), "connection_terminated"),
     ] {
         assert_eq!(answer.header("x-vhttpd-error-class"), Some("upstream_error"), "{answer:?}");

@@ -58,6 +58,8 @@ fn its_own_authorities_and_its_version_of_http() {
     let stranger = call(&front, "/public/envelope");
     assert_eq!(stranger.status(), 502, "an authority that nobody vouches for: {stranger:?}");
     assert_eq!(stranger.header("x-vhttpd-error-class"), Some("upstream_error"));
+    let said = stranger.header("proxy-status").unwrap_or_default();
+    assert!(said.contains("error=tls_certificate_error;"), "{stranger:?}");
 }
 
 const PYTHON: &str = r#"
