@@ -17,7 +17,7 @@ use crate::record::{Active, Outcome, Recorder, Stage, Start};
 use crate::serve::{Live, Phase, StartError};
 use crate::service::NoAnswer;
 use crate::settings::Settings;
-use crate::{failure, finish, listener, stream};
+use crate::{dots, failure, finish, listener, stream};
 use bytes::Bytes;
 use hedgerow_clock::Clock;
 use hedgerow_policy::Moment;
@@ -354,6 +354,7 @@ fn addressed(uri: &Uri) -> Result<(String, Uri), Failure> {
     let rest = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
     let rest = Uri::try_from(rest)
         .map_err(|_| Failure::new(Class::BadRequest, At::Client, "a path that is none"))?;
+    dots::check(rest.path())?;
     Ok((name.to_owned(), rest))
 }
 

@@ -48,7 +48,10 @@ fn a_request_is_proxied_and_the_answer_is_the_upstreams() {
 #[test]
 fn a_path_stays_beneath_the_start_of_its_route() {
     let models = Models::start();
-    let upstream = format!("upstream.models.url = \"http://{}/base\"\n", models.address());
+    let upstream = format!(
+        "egress.listen = \"127.0.0.1:0\"\nupstream.models.url = \"http://{}/base\"\n",
+        models.address()
+    );
     let route = |path: &str, to: &str| format!("[[route]]\npath = {path:?}\nto = {to:?}\n");
     let routes = route("/api/*", "upstream:models") + &route("/bounds/*", "worker");
     let server = Server::start_in(Scratch::new(), &format!("{upstream}\n{routes}"), &[]);
@@ -78,6 +81,13 @@ fn a_path_stays_beneath_the_start_of_its_route() {
             assert_eq!(answer.status(), 400, "{start}{up}: {answer:?}");
             assert_eq!(answer.header("x-vhttpd-error-class"), Some("bad_request"), "{up}");
         }
+    }
+    for up in ways_up {
+        let mut client = Client::connect(egress(&server));
+        client.send(format!("GET /models/{up} HTTP/1.1\r\nhost: h\r\n\r\n"));
+        let answer = client.response();
+        assert_eq!(answer.status(), 400, "/models/{up}: {answer:?}");
+        assert_eq!(answer.header("x-vhttpd-error-class"), Some("bad_request"), "{up}");
     }
     let seen: Value = serde_json::from_slice(&sent("/api/-/seen").body).expect("what it saw");
     assert!(!seen.to_string().contains("bounds") && !seen.to_string().contains("/x"), "{seen}");
