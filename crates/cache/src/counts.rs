@@ -121,6 +121,35 @@ impl Counts {
 }
 
 impl CountsSnapshot {
+    /// Reads, by how they were answered: the one list of it.
+    #[must_use]
+    pub fn reads(&self) -> [(&'static str, u64); 6] {
+        [
+            ("hit", self.hit),
+            ("miss", self.miss),
+            ("shed", self.shed),
+            ("stale", self.stale),
+            ("timeout", self.timeout),
+            ("error", self.error),
+        ]
+    }
+
+    /// Repairs that were sent, by what became of them.
+    #[must_use]
+    pub fn repairs(&self) -> [(&'static str, u64); 3] {
+        [
+            ("landed", self.repairs_landed),
+            ("refused", self.repairs_refused),
+            ("failed", self.repairs_failed),
+        ]
+    }
+
+    /// Canaries, by whether they came back.
+    #[must_use]
+    pub fn canaries(&self) -> [(&'static str, u64); 2] {
+        [("good", self.canaries_good), ("failed", self.canaries_failed)]
+    }
+
     /// Repairs that were sent.
     #[must_use]
     pub fn repairs_tried(&self) -> u64 {

@@ -10,6 +10,7 @@
 mod check;
 mod field;
 mod file;
+mod guess;
 pub mod keys;
 mod lint;
 pub mod machine;
@@ -20,7 +21,10 @@ mod resolve;
 mod sources;
 mod value;
 
+use std::collections::HashSet;
+
 use field::{Printer, Reader, Section as _, Table, comment};
+use guess::Guesses;
 use lint::Linter;
 use machine::{Machine, ThisMachine};
 pub use model::*;
@@ -90,8 +94,9 @@ pub fn read(sources: &Sources, machine: &dyn Machine) -> Reading {
     let syntax = problems.len();
     let broken = syntax > 0;
     let expanded = sources::expand(&mut document, &sources.environment, &mut problems);
-    let overrides = sources::overrides(sources, &document, &mut problems);
-    let mut reader = Reader::new(overrides, expanded, problems);
+    let guesses = Guesses::default();
+    let overrides = sources::overrides(sources, &document, &mut problems, &guesses);
+    let mut reader = Reader::new(overrides, expanded, problems, guesses);
     let root = Table::new(String::new(), Place::Default, Some(&document));
     let document: file::Document = reader.section(root);
 
@@ -101,7 +106,8 @@ pub fn read(sources: &Sources, machine: &dyn Machine) -> Reading {
     }
 
     let refused = &reader.refused;
-    let mut resolver = Resolver { sources, machine, refused, problems: Vec::new() };
+    let guesses = &reader.guesses;
+    let mut resolver = Resolver { sources, machine, refused, guesses, problems: Vec::new() };
     let config = resolver.config(&document);
     resolver.machine_has(&document, &config);
     let mut linter = Linter { document: &document, config: &config, warnings: Vec::new() };
@@ -109,8 +115,9 @@ pub fn read(sources: &Sources, machine: &dyn Machine) -> Reading {
 
     let mut problems = reader.problems;
     // What is wrong with a guess is no news: the line has its error.
-    let line = |at: usize| text.bytes().take(at).filter(|byte| *byte == b'\n').count();
-    let guessed: Vec<_> = guessed.iter().map(|span| line(span.start)).collect();
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+    let line = |at: usize| ends.partition_point(|end| *end < at);
+    let guessed: HashSet<_> = guessed.iter().map(|span| line(span.start)).collect();
     let mut at = 0;
     problems.retain(|problem| {
         at += 1;

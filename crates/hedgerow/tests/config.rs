@@ -224,6 +224,10 @@ fn of_many_problems_the_first_are_shown() {
     let (all, shown) = (reading.report.problems.len(), reading.report.to_string());
     assert!(all >= 2_000 && shown.contains(&format!("and {} more", all - 100)), "{all}");
     assert_eq!(shown.matches("--> any.toml:").count(), 100);
+    // What was meant is guessed for more of them than are shown, and not for all.
+    let guessed = reading.report.problems.iter().filter(|problem| !problem.advice.is_empty());
+    assert!((100..1_000).contains(&guessed.count()));
+    assert!(!shown.contains("^\n"), "each that is shown has its advice");
 }
 
 proptest! {

@@ -127,17 +127,14 @@ impl Client {
         line("breaker_episode", &shown.breaker.episode);
         line("repair_gate", &shown.repair_gate.name());
         line("journal_depth", &shown.journal.depth);
-        line("reads_hit", &reads.hit);
-        line("reads_miss", &reads.miss);
-        line("reads_shed", &reads.shed);
-        line("reads_stale", &reads.stale);
-        line("reads_timeout", &reads.timeout);
-        line("reads_error", &reads.error);
-        line("repairs_landed", &reads.repairs_landed);
-        line("repairs_refused", &reads.repairs_refused);
-        line("repairs_failed", &reads.repairs_failed);
-        line("canaries_good", &reads.canaries_good);
-        line("canaries_failed", &reads.canaries_failed);
+        let named = [
+            ("reads", &reads.reads()[..]),
+            ("repairs", &reads.repairs()),
+            ("canaries", &reads.canaries()),
+        ];
+        for (what, counts) in named {
+            counts.iter().for_each(|(name, count)| line(&format!("{what}_{name}"), count));
+        }
         line("reconnects", &shown.reconnects);
         line("order_guaranteed", &u8::from(shown.order_guaranteed));
         line("clients", &counts.clients.load(Relaxed));

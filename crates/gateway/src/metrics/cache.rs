@@ -22,24 +22,10 @@ pub(super) fn write(
 
 fn guard(to: &mut Writer<'_>, shown: &CacheShown) -> Result<(), Error> {
     let counts = shown.counts;
-    let reads = [
-        ("hit", counts.hit),
-        ("miss", counts.miss),
-        ("shed", counts.shed),
-        ("stale", counts.stale),
-        ("timeout", counts.timeout),
-        ("error", counts.error),
-    ];
-    to.by(&names::READS, reads)?;
-    let repairs = [
-        ("landed", counts.repairs_landed),
-        ("refused", counts.repairs_refused),
-        ("failed", counts.repairs_failed),
-    ];
-    to.by(&names::REPAIRS, repairs)?;
+    to.by(&names::READS, counts.reads())?;
+    to.by(&names::REPAIRS, counts.repairs())?;
     to.one(&names::WRITES_SKIPPED, counts.writes_skipped)?;
-    let canaries = [("good", counts.canaries_good), ("failed", counts.canaries_failed)];
-    to.by(&names::CANARIES, canaries)?;
+    to.by(&names::CANARIES, counts.canaries())?;
     let gate = match shown.repair_gate {
         GateState::Open => 0_u64,
         GateState::Trial => 1,

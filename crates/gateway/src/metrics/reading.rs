@@ -99,15 +99,10 @@ fn workers(inner: &Inner, pool: Option<&Snapshot>, to: &mut Vec<Value>) {
 
 fn of_cache(shown: &CacheShown, to: &mut Vec<Value>) {
     let counts = shown.counts;
+    to.extend(counters("cache", counts.reads()));
     to.extend(counters(
         "cache",
         [
-            ("hit", counts.hit),
-            ("miss", counts.miss),
-            ("shed", counts.shed),
-            ("stale", counts.stale),
-            ("timeout", counts.timeout),
-            ("error", counts.error),
             ("repairs_landed", counts.repairs_landed),
             ("repairs_refused", counts.repairs_refused),
             ("repairs_failed", counts.repairs_failed),

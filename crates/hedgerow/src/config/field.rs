@@ -16,7 +16,8 @@ use toml::de::{DeTable, DeValue};
 pub(crate) use kinds::{Flat, Many, Named, OrFalse, Reserved, Sub};
 pub(crate) use print::{Printer, comment};
 
-use super::keys::{Entry, closest, path_of_key};
+use super::guess::Guesses;
+use super::keys::{ENTRIES, Entry, path_of_key};
 use super::report::{Place, Problem, Severity};
 use super::value::{Refusal, Value};
 
@@ -69,6 +70,8 @@ pub(crate) struct Reader {
     pub(crate) refused: HashSet<String>,
     /// Every key that differs from its default, with its place.
     pub(crate) changed: Vec<(String, Place)>,
+    /// What was meant by names that are unknown.
+    pub(crate) guesses: Guesses,
 }
 
 impl Reader {
@@ -129,19 +132,24 @@ impl Reader {
     /// Reads a table to its end: what is left in it is unknown.
     pub(crate) fn section<S: Section>(&mut self, mut table: Table<'_>) -> S {
         let section = S::read(self, &mut table);
-        for (key, (span, _)) in std::mem::take(&mut table.entries) {
-            let (message, known) = if table.path.is_empty() {
-                (format!("unknown section or key `{key}`"), table.known.join(", "))
+        let mut unknown: Vec<_> = std::mem::take(&mut table.entries).into_iter().collect();
+        // In their order in the file, in which they are shown: not all of them are guessed at.
+        unknown.sort_by_key(|(_, (span, _))| span.start);
+        for (key, (span, _)) in unknown {
+            let message = if table.path.is_empty() {
+                format!("unknown section or key `{key}`")
             } else {
-                (format!("unknown key `{key}` in `{}`", table.path), table.known.join(", "))
+                format!("unknown key `{key}` in `{}`", table.path)
             };
             // The right key in the wrong section is likelier than another key of this one.
-            let advice = if let Some(elsewhere) = path_of_key(key) {
+            let advice = if !self.guesses.may_compare(ENTRIES.len()) {
+                String::new()
+            } else if let Some(elsewhere) = path_of_key(key) {
                 format!("did you mean `{elsewhere}`?")
-            } else if let Some(known) = closest(key, table.known.iter().copied()) {
+            } else if let Some(known) = self.guesses.closest(key, table.known.iter().copied()) {
                 format!("did you mean `{known}`?")
             } else {
-                format!("known are: {known}")
+                format!("known are: {}", table.known.join(", "))
             };
             self.error(Place::File(span), message, advice);
         }

@@ -156,14 +156,6 @@ pub(crate) fn path_of_key(key: &str) -> Option<String> {
     paths.next().map(|path| path.replace('*', "NAME"))
 }
 
-/// The name that was probably meant, if one is close enough to be worth saying.
-#[must_use]
-pub fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let near = known.map(|known| (strsim::jaro_winkler(name, known), known));
-    let best = near.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (best.0 > 0.8).then_some(best.1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::field::{Set, Sub};
 use super::file;
+use super::guess::Guesses;
 use super::machine::Machine;
 use super::model as to;
 use super::report::{Place, Problem, Severity};
@@ -25,6 +26,7 @@ pub(super) struct Resolver<'a> {
     pub(super) machine: &'a dyn Machine,
     /// Keys whose value was refused already.
     pub(super) refused: &'a HashSet<String>,
+    pub(super) guesses: &'a Guesses,
     pub(super) problems: Vec<Problem>,
 }
 
@@ -204,7 +206,7 @@ impl Resolver<'_> {
                 }
                 Some(name) => {
                     let known = document.upstream.0.keys().map(String::as_str);
-                    let advice = match super::keys::closest(name, known) {
+                    let advice = match self.guesses.closest(name, known) {
                         Some(known) => format!("did you mean \"upstream:{known}\"?"),
                         None => format!("add [upstream.{name}]"),
                     };

@@ -10,7 +10,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::field::{Overrides, Reader};
-use super::keys::{closest, flag_of, path_of_flag, settable, variable_of};
+use super::guess::{Guesses, closest};
+use super::keys::{flag_of, path_of_flag, settable, variable_of};
 use super::report::{Place, Problem, Report, Severity, Source};
 use crate::cli::ConfigArguments;
 
@@ -61,8 +62,12 @@ pub(super) fn overrides(
     sources: &Sources,
     document: &DeTable<'_>,
     problems: &mut Vec<Problem>,
+    guesses: &Guesses,
 ) -> Overrides {
     let mut overrides = Overrides::new();
+    // Without the common beginning of variables, which would make everything look alike.
+    let flags: Vec<String> = settable().map(|(path, ..)| flag_of(path)).collect();
+    let known = || flags.iter().map(String::as_str);
     let mut wrong = |place, message, advice| {
         problems.push(Problem { severity: Severity::Error, place, message, advice });
     };
@@ -78,9 +83,7 @@ pub(super) fn overrides(
             let advice = if flag.starts_with("route-") {
                 "routes are set in the file only".into()
             } else {
-                // Without the common beginning, which would make everything look alike.
-                let known: Vec<String> = settable().map(|(path, ..)| flag_of(path)).collect();
-                match closest(&flag, known.iter().map(String::as_str)) {
+                match guesses.closest(&flag, known()) {
                     Some(known) => {
                         format!("did you mean {}?", variable_of(known).replace('*', "NAME"))
                     }
@@ -88,8 +91,8 @@ pub(super) fn overrides(
                 }
             };
             wrong(place, format!("unknown variable {name}"), advice);
-        } else if let Some(near) = slip_of(&flag) {
-            let advice = format!("did you mean {}?", variable_of(&near).replace('*', "NAME"));
+        } else if let Some(near) = guesses.slip_of(&flag, known()) {
+            let advice = format!("did you mean {}?", variable_of(near).replace('*', "NAME"));
             wrong(place, format!("unknown variable {name}"), advice);
         }
     }
@@ -99,7 +102,10 @@ pub(super) fn overrides(
             Some(path) => {
                 overrides.insert(spelled(path, document), (place, text.clone()));
             }
-            None => wrong(place, format!("unknown flag --{name}"), suggestion(name)),
+            None => {
+                let advice = meant(guesses.closest(name, known()));
+                wrong(place, format!("unknown flag --{name}"), advice);
+            }
         }
     }
     overrides
@@ -108,20 +114,14 @@ pub(super) fn overrides(
 /// "did you mean" for a flag that no key has.
 pub(crate) fn suggestion(flag: &str) -> String {
     let known: Vec<String> = settable().map(|(path, ..)| flag_of(path)).collect();
-    match closest(flag, known.iter().map(String::as_str)) {
+    meant(closest(flag, known.iter().map(String::as_str)))
+}
+
+fn meant(flag: Option<&str>) -> String {
+    match flag {
         Some(known) => format!("did you mean --{}?", known.replace('*', "NAME")),
         None => "`hedgerow docs keys` lists every key".into(),
     }
-}
-
-/// The flag that two wrong letters, at most, make of this one: then even the section was mistyped.
-fn slip_of(flag: &str) -> Option<String> {
-    let known = settable().map(|(path, ..)| flag_of(path));
-    known
-        .map(|known| (strsim::levenshtein(flag, &known), known))
-        .filter(|n| n.0 <= 2)
-        .min()
-        .map(|n| n.1)
 }
 
 fn is_of_a_section(flag: &str) -> bool {
@@ -240,6 +240,7 @@ impl Reader {
         overrides: Overrides,
         expanded: HashSet<usize>,
         problems: Vec<Problem>,
+        guesses: Guesses,
     ) -> Self {
         Self {
             overrides,
@@ -248,6 +249,7 @@ impl Reader {
             secrets: Vec::new(),
             refused: HashSet::new(),
             changed: Vec::new(),
+            guesses,
         }
     }
 }

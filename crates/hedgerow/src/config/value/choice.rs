@@ -1,7 +1,7 @@
 //! One word out of a few.
 
 use super::{Refusal, Value, quote};
-use crate::config::keys::closest;
+use crate::config::guess::closest;
 use crate::config::model::{
     Answer, HedgeMode, JournalOverflow, LogFormat, ProblemJson, Progress, Protocol, Shed,
     WorkerKind,
