@@ -14,6 +14,7 @@ use crate::ids::Ids;
 use crate::live::Via;
 use crate::pulse::{Bounds, Busy, Pulse};
 use crate::record::{Active, Outcome, Recorder, Stage, Start};
+use crate::sequence::{Sequence, Source};
 use crate::serve::{Live, Phase, StartError};
 use crate::service::NoAnswer;
 use crate::settings::Settings;
@@ -35,7 +36,7 @@ use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -336,7 +337,7 @@ impl Shared {
         let mut answer = Response::new(());
         *answer.status_mut() = StatusCode::OK;
         *answer.headers_mut() = results.headers();
-        Ok(answer.map(|()| Pieces::new(results).boxed_unsync()))
+        Ok(answer.map(|()| Sequence::new(results).boxed_unsync()))
     }
 }
 
@@ -424,34 +425,11 @@ impl http_body::Body for Begun {
     }
 }
 
-type Next = Pin<Box<dyn Future<Output = (Results, Option<Bytes>)> + Send>>;
-
-/// The results of a batch as a body.
-struct Pieces(Option<Next>);
-
-impl Pieces {
-    fn new(results: Results) -> Pieces {
-        Pieces(Some(Box::pin(next(results))))
-    }
-}
-
-async fn next(mut results: Results) -> (Results, Option<Bytes>) {
-    let piece = results.next().await;
-    (results, piece)
-}
-
-impl http_body::Body for Pieces {
-    type Data = Bytes;
+impl Source for Results {
     type Error = Failure;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
-        let Some(pending) = &mut self.0 else { return Poll::Ready(None) };
-        let (results, piece) = ready!(pending.as_mut().poll(cx));
-        self.0 = piece.is_some().then(|| Box::pin(next(results)) as Next);
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    async fn next(&mut self) -> Option<Result<Bytes, Failure>> {
+        Results::next(self).await.map(Ok)
     }
 }
 

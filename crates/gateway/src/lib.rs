@@ -41,6 +41,7 @@ mod pulse;
 mod recent;
 pub mod record;
 pub mod route;
+mod sequence;
 pub mod serve;
 mod service;
 pub mod settings;

@@ -7,9 +7,10 @@
 use crate::answer;
 use crate::connection::Response;
 use crate::head::Head;
-use crate::pieces::{FileBody, Pieces};
+use crate::pieces::Pieces;
 use crate::plan::nobody_calls;
 use crate::record::Stage;
+use crate::sequence::Sequence;
 use crate::service::{Inner, NoAnswer, Turn};
 use hedgerow_policy::Deadline;
 use hedgerow_policy::failure::{At, Class, Failure};
@@ -35,7 +36,7 @@ impl Inner {
         let body = match body {
             Received::Memory(bytes) => Body::from(bytes),
             Received::File(file, length) => {
-                Body::stream(FileBody::new(Pieces::new(file, 0, length)))
+                Body::stream(Sequence::new(Pieces::new(file, 0, length)))
             }
         };
         let request = match head.request(body) {

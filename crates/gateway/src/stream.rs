@@ -9,6 +9,7 @@ use crate::calls::Calls;
 use crate::failure;
 use crate::payload::Tail;
 use crate::pieces::Pieces;
+use crate::sequence::Source as _;
 use bytes::{Bytes, BytesMut};
 use hedgerow_policy::failure::{At, Class, Failure};
 use hedgerow_upstream::{Piece, PlanStream, Response};
@@ -73,7 +74,7 @@ impl Flow {
     pub(crate) fn length(&self) -> Option<u64> {
         match self.source {
             Source::Pieces { left, .. } | Source::Call(_, Some(left)) => Some(left),
-            Source::File(ref pieces) => Some(pieces.left()),
+            Source::File(ref pieces) => pieces.left(),
             _ => None,
         }
     }
