@@ -5,7 +5,8 @@
 
 use crate::body::{BodyError, Reader, Replayed};
 use crate::client::Taken;
-use crate::connection::{ConnectionId, Lease, Sent, Unanswered};
+use crate::connection::{ConnectionId, Lease, Unanswered};
+use crate::driven::Sent;
 use crate::head::{Kind, Template, retry_after};
 use crate::pool::Pool;
 use crate::unreached::Unreached;

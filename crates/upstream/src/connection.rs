@@ -7,7 +7,7 @@
 
 use crate::body::Reader;
 use crate::dial::{Dial, Io};
-use crate::driven::Driven;
+use crate::driven::{Driven, Sent};
 use crate::origin::{Origin, Scheme};
 use crate::pool::{IDLE_TIME, Pool};
 use crate::settings::Protocol;
@@ -17,9 +17,9 @@ use hedgerow_policy::Moment;
 use http::{Request, Response};
 use http_body::{Body as _, Frame};
 use hyper::body::Incoming;
-use hyper::client::conn::{TrySendError, http1, http2};
+use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -134,10 +134,6 @@ enum Way {
     Http2(http2::SendRequest<Reader>, Arc<Shared>),
 }
 
-/// A response that is waited for.
-pub(crate) type Sent = Pin<Box<dyn Future<Output = Result<Response<Incoming>, Refused>> + Send>>;
-type Refused = TrySendError<Request<Reader>>;
-
 /// Why a request got no response.
 pub(crate) struct Unanswered {
     pub(crate) error: hyper::Error,
@@ -163,7 +159,7 @@ impl Lease {
     /// Sends the request.
     pub(crate) fn send(&mut self, request: Request<Reader>) -> Sent {
         match &mut self.way {
-            Some(Way::Http1(driven)) => Box::pin(driven.sender.try_send_request(request)),
+            Some(Way::Http1(driven)) => driven.send(request),
             Some(Way::Http2(sender, _)) => Box::pin(sender.try_send_request(request)),
             None => Box::pin(std::future::pending()),
         }

@@ -10,8 +10,11 @@
 use crate::body::Reader;
 use crate::coalescing::Coalescing;
 use crate::dial::Io;
-use hyper::client::conn::http1;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::{TrySendError, http1};
 use hyper_util::rt::TokioIo;
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -25,9 +28,13 @@ const ROUNDS: u32 = 4;
 type Connection = http1::Connection<TokioIo<Coalescing<Box<dyn Io>>>, Reader>;
 type Sender = http1::SendRequest<Reader>;
 
+/// A response that is waited for.
+pub(crate) type Sent = Pin<Box<dyn Future<Output = Result<Response<Incoming>, Refused>> + Send>>;
+pub(crate) type Refused = TrySendError<Request<Reader>>;
+
 /// See the module's head.
 pub(crate) struct Driven {
-    pub(crate) sender: Sender,
+    sender: Sender,
     /// `None` once it has ended.
     connection: Option<Box<Connection>>,
     bell: Arc<Bell>,
@@ -86,6 +93,14 @@ impl Driven {
         let bell = Arc::new(Bell::default());
         let waker = Waker::from(bell.clone());
         Ok(Driven { sender, connection: Some(Box::new(connection)), bell, waker })
+    }
+
+    /// Sends a request. That it is there the connection sees in the next poll: nobody is woken.
+    pub(crate) fn send(&mut self, request: Request<Reader>) -> Sent {
+        self.bell.attended.store(true, SeqCst);
+        let sent = Box::pin(self.sender.try_send_request(request));
+        self.bell.attended.store(false, SeqCst);
+        sent
     }
 
     /// Drives the connection and asks `wanted`, until it is ready or nothing moves any more.
