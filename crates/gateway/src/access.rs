@@ -33,14 +33,14 @@ fn json(
     at: Stamp,
 ) {
     let mut line = Line::stamped(out, limit, at);
-    line.addr("remote_addr", entry.remote_addr);
-    line.str("method", entry.method.as_str());
-    line.str("path", &entry.path);
-    line.str("protocol", entry.protocol);
+    line.addr(&"remote_addr", entry.remote_addr);
+    line.str(&"method", entry.method.as_str());
+    line.str(&"path", &entry.path);
+    line.str(&"protocol", entry.protocol);
     finish::fields(&mut line, entry, outcome, took);
-    line.opt_str("error_class", outcome.failure.as_ref().map(|failure| failure.class.name()));
-    line.str("trace_id", &entry.trace_id);
-    line.str("request_id", &entry.request_id);
+    line.opt_str(&"error_class", outcome.failure.as_ref().map(|failure| failure.class.name()));
+    line.str(&"trace_id", &entry.trace_id);
+    line.str(&"request_id", &entry.request_id);
     line.end();
 }
 

@@ -31,7 +31,7 @@ use http_body::{Body as _, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use recorded::{Cancelled, Metered, Recorded};
+use recorded::{Metered, Recorded};
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -208,8 +208,7 @@ impl Shared {
             span,
         };
         let active = self.recorder.begin_via(start, Via::Egress);
-        active.set_stage(Stage::Calling);
-        let mut cancelled: Cancelled = Box::pin(active.cancelling());
+        let mut cancelled = active.cancelling();
         let mut report = Report::default();
         let answering = async {
             if request.uri().path() == BATCH {
@@ -221,7 +220,7 @@ impl Shared {
         let answered = tokio::select! {
             biased;
             answered = answering => answered,
-            () = cancelled.as_mut() => Err(stream::cancelled()),
+            () = &mut cancelled => Err(stream::cancelled()),
         };
         active.set_stage(Stage::Sending);
         let mut failed = None;

@@ -12,7 +12,7 @@ mod pool;
 
 pub(crate) use pool::Processes;
 
-use crate::facts::{self, Facts, Fields};
+use crate::facts::{self, Facts, Fields, Key};
 use crate::finish;
 use crate::line::{self, Line};
 use crate::live::{Entry, Via};
@@ -30,14 +30,14 @@ use std::time::Duration;
 const MASK: &str = "[redacted]";
 
 /// Writes one event. False when the log had no room for it.
-pub(crate) fn write(inner: &Inner, kind: &'static str, fields: impl FnOnce(&mut Facts)) -> bool {
+pub(crate) fn write(inner: &Inner, kind: Key, fields: impl FnOnce(&mut Facts)) -> bool {
     write_as(inner, kind, wall::now(), Some(Kind::Notable), fields)
 }
 
 /// The same, for one that is usual, or not kept in memory at all.
 fn write_as(
     inner: &Inner,
-    kind: &'static str,
+    kind: Key,
     at: Stamp,
     keep: Option<Kind>,
     fields: impl FnOnce(&mut Facts),
@@ -73,20 +73,20 @@ pub(crate) fn words<'w>(inner: &Inner, said: &'w str) -> &'w str {
 
 /// A request has ended.
 pub(crate) fn request(inner: &Inner, entry: &Entry, end: &Outcome, took: Duration, at: Stamp) {
-    let kind = match entry.via {
-        Via::Server => "http.request",
-        Via::Egress => "egress.request",
+    let kind: Key = match entry.via {
+        Via::Server => &"http.request",
+        Via::Egress => &"egress.request",
     };
     let well = end.failure.is_none() && end.status < 500;
     write_as(inner, kind, at, kept(well), |line| {
         who(line, entry);
-        line.addr("remote_addr", entry.remote_addr);
-        line.str("protocol", entry.protocol);
+        line.addr(&"remote_addr", entry.remote_addr);
+        line.str(&"protocol", entry.protocol);
         finish::fields(line, entry, end, took);
-        line.opt_num("worker_pid", entry.worker_pid());
+        line.opt_num(&"worker_pid", entry.worker_pid());
         entry.timeline.write(line, entry.received, entry.received + took);
         if entry.stream_failed.load(Relaxed) {
-            line.flag("stream_failed", true);
+            line.flag(&"stream_failed", true);
         }
         if let Some(failure) = &end.failure {
             failed(inner, line, failure);
@@ -96,78 +96,78 @@ pub(crate) fn request(inner: &Inner, entry: &Entry, end: &Outcome, took: Duratio
 
 /// A stream that had begun broke.
 pub(crate) fn stream_error(inner: &Inner, entry: &Entry, failure: &Failure) {
-    let kind = match entry.via {
-        Via::Server => "http.stream.error",
-        Via::Egress => "egress.stream.error",
+    let kind: Key = match entry.via {
+        Via::Server => &"http.stream.error",
+        Via::Egress => &"egress.stream.error",
     };
     write(inner, kind, |line| {
         who(line, entry);
-        line.millis("duration_ms", inner.clock.now().since(entry.received));
-        line.opt_num("worker_id", entry.worker());
+        line.millis(&"duration_ms", inner.clock.now().since(entry.received));
+        line.opt_num(&"worker_id", entry.worker());
         failed(inner, line, failure);
     });
 }
 
 fn who(line: &mut Facts, entry: &Entry) {
-    line.str("trace_id", &entry.trace_id);
-    line.str("request_id", &entry.request_id);
-    line.str("method", entry.method.as_str());
-    line.str("path", &entry.path);
+    line.str(&"trace_id", &entry.trace_id);
+    line.str(&"request_id", &entry.request_id);
+    line.str(&"method", entry.method.as_str());
+    line.str(&"path", &entry.path);
 }
 
 /// The fields of a failure. The message comes last: it may need all the room that is left.
 fn failed(inner: &Inner, line: &mut Facts, failure: &Failure) {
-    line.str("error_class", failure.class.name());
-    line.opt_str("timeout_phase", failure.phase.map(hedgerow_policy::failure::Phase::name));
-    line.opt_num("retry_after_s", failure.retry_after_s);
+    line.str(&"error_class", failure.class.name());
+    line.opt_str(&"timeout_phase", failure.phase.map(hedgerow_policy::failure::Phase::name));
+    line.opt_num(&"retry_after_s", failure.retry_after_s);
     let mut message = failure.message.as_ref();
     if let Some(report) = &failure.report {
-        line.str("worker_error_class", &report.class);
-        line.opt_str("worker_exception", report.exception.as_deref());
+        line.str(&"worker_error_class", &report.class);
+        line.opt_str(&"worker_exception", report.exception.as_deref());
         message = report.message.as_deref().unwrap_or(message);
     }
-    line.message("error_message", words(inner, message));
+    line.message(&"error_message", words(inner, message));
 }
 
 /// Something that was no request came in.
 pub(crate) fn bad_head(inner: &Inner, remote_addr: IpAddr, reason: &str) {
-    write(inner, "http.bad_head", |line| {
-        line.addr("remote_addr", remote_addr);
-        line.str("reason", reason);
+    write(inner, &"http.bad_head", |line| {
+        line.addr(&"remote_addr", remote_addr);
+        line.str(&"reason", reason);
     });
 }
 
 /// The gateway serves.
 pub(crate) fn server_started(inner: &Inner, listen: &[SocketAddr]) {
-    write(inner, "server.started", |line| {
+    write(inner, &"server.started", |line| {
         let listen: Vec<String> = listen.iter().map(SocketAddr::to_string).collect();
-        line.str("listen", &listen.join(" "));
-        line.str("version", env!("CARGO_PKG_VERSION"));
-        line.num("pid", std::process::id());
+        line.str(&"listen", &listen.join(" "));
+        line.str(&"version", env!("CARGO_PKG_VERSION"));
+        line.num(&"pid", std::process::id());
     });
 }
 
 /// The gateway has stopped.
 pub(crate) fn server_stopped(inner: &Inner, reason: &str) {
-    write(inner, "server.stopped", |line| {
-        line.str("reason", reason);
-        line.millis("uptime_ms", inner.clock.now().since(Moment::START));
+    write(inner, &"server.stopped", |line| {
+        line.str(&"reason", reason);
+        line.millis(&"uptime_ms", inner.clock.now().since(Moment::START));
     });
 }
 
 /// Somebody did something through the admin listener.
 pub(crate) fn admin_action(inner: &Inner, action: &str, target: &str) {
     notable::action(inner, action, target);
-    write(inner, "admin.action", |line| {
-        line.str("action", action);
-        line.str("target", target);
+    write(inner, &"admin.action", |line| {
+        line.str(&"action", action);
+        line.str(&"target", target);
     });
 }
 
 /// Lines were dropped. Written by the log's own thread, once there is room again.
 pub(crate) fn dropped(out: &mut Vec<u8>, count: u64) {
     let mut line = Line::event(out, 512, "events.dropped", wall::now());
-    line.num("count", count);
+    line.num(&"count", count);
     line.end();
 }
 

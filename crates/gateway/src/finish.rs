@@ -40,21 +40,21 @@ pub(crate) fn finish(inner: &Inner, entry: &Arc<Entry>, place: Option<Place>, ou
 
 /// How a request went: the fields that the access line and the event have in common.
 pub(crate) fn fields(line: &mut impl Fields, entry: &Entry, end: &Outcome, took: Duration) {
-    line.num("status", end.status);
-    line.num("bytes_in", entry.bytes_in.load(Relaxed));
-    line.num("bytes_out", entry.bytes_out.load(Relaxed));
-    line.millis("duration_ms", took);
+    line.num(&"status", end.status);
+    line.num(&"bytes_in", entry.bytes_in.load(Relaxed));
+    line.num(&"bytes_out", entry.bytes_out.load(Relaxed));
+    line.millis(&"duration_ms", took);
     if let Some(wait) = entry.queue_wait() {
-        line.millis("queue_wait_ms", wait);
+        line.millis(&"queue_wait_ms", wait);
     }
-    line.opt_num("worker_id", entry.worker());
-    line.opt_str("stream", end.stream);
+    line.opt_num(&"worker_id", entry.worker());
+    line.opt_str(&"stream", end.stream);
     if let Some(CallMade { upstream, report }) = entry.call.get() {
-        line.str("upstream", upstream);
-        line.num("attempts", report.attempts);
-        line.opt_str("winner", report.winner.map(hedgerow_policy::hedge::Role::name));
+        line.str(&"upstream", upstream);
+        line.num(&"attempts", report.attempts);
+        line.opt_str(&"winner", report.winner.map(hedgerow_policy::hedge::Role::name));
         if let Some(after) = report.hedged_after {
-            line.millis("hedged_after_ms", after);
+            line.millis(&"hedged_after_ms", after);
         }
     }
 }

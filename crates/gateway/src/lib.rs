@@ -13,6 +13,7 @@ mod answer;
 mod batch;
 mod body;
 pub mod calls;
+mod cancel;
 mod connection;
 mod dispatch;
 mod dots;

@@ -4,7 +4,7 @@
 //! longer than its limit. What did not fit is marked by `"truncated":true`. Control characters,
 //! and those that change how a terminal or a reader lays out a line, are escaped.
 
-use crate::facts::Fields;
+use crate::facts::{Fields, Key};
 use crate::wall::Stamp;
 use std::cell::RefCell;
 use std::io::Write as _;
@@ -26,7 +26,7 @@ impl<'b> Line<'b> {
     /// An event: `type` and `ts` come first.
     pub(crate) fn event(out: &'b mut Vec<u8>, limit: usize, kind: &str, at: Stamp) -> Line<'b> {
         let mut line = Line::open(out, limit);
-        line.str("type", kind);
+        line.str(&"type", kind);
         line.stamp(at);
         line
     }
@@ -59,7 +59,7 @@ impl<'b> Line<'b> {
     }
 
     /// Writes a key if it and `value` more bytes fit.
-    fn key(&mut self, key: &'static str, value: usize) -> bool {
+    fn key(&mut self, key: &str, value: usize) -> bool {
         if self.room() < key.len() + 4 + value {
             self.truncated = true;
             return false;
@@ -73,7 +73,7 @@ impl<'b> Line<'b> {
         true
     }
 
-    fn bounded(&mut self, key: &'static str, value: &str, most: usize) {
+    fn bounded(&mut self, key: &str, value: &str, most: usize) {
         if !self.key(key, 2) {
             return;
         }
@@ -88,7 +88,7 @@ impl<'b> Line<'b> {
     /// A list of objects. One that does not fit is left out, with those after it.
     pub(crate) fn list<T>(
         &mut self,
-        key: &'static str,
+        key: &str,
         items: impl IntoIterator<Item = T>,
         fields: impl Fn(&mut Line<'_>, T),
     ) {
@@ -127,15 +127,15 @@ impl<'b> Line<'b> {
 
 impl Fields for Line<'_> {
     /// At most an eighth of the line, so that no one field crowds out those after it.
-    fn str(&mut self, key: &'static str, value: &str) {
+    fn str(&mut self, key: Key, value: &str) {
         self.bounded(key, value, self.limit / 8);
     }
 
-    fn message(&mut self, key: &'static str, value: &str) {
+    fn message(&mut self, key: Key, value: &str) {
         self.bounded(key, value, self.limit);
     }
 
-    fn addr(&mut self, key: &'static str, value: IpAddr) {
+    fn addr(&mut self, key: Key, value: IpAddr) {
         if self.key(key, 66) {
             self.out.push(b'"');
             addr(self.out, value);
@@ -143,19 +143,19 @@ impl Fields for Line<'_> {
         }
     }
 
-    fn num(&mut self, key: &'static str, value: impl Into<u64>) {
+    fn num(&mut self, key: Key, value: impl Into<u64>) {
         if self.key(key, 20) {
             number(self.out, value.into());
         }
     }
 
-    fn millis(&mut self, key: &'static str, value: Duration) {
+    fn millis(&mut self, key: Key, value: Duration) {
         if self.key(key, 24) {
             millis(self.out, value);
         }
     }
 
-    fn flag(&mut self, key: &'static str, value: bool) {
+    fn flag(&mut self, key: Key, value: bool) {
         if self.key(key, 5) {
             self.out.extend_from_slice(if value { b"true" } else { b"false" });
         }

@@ -4,6 +4,7 @@
 //! table never refuses a request, it only stops showing it. Each thread enters requests into a
 //! shard of its own, so that begin and finish do not meet on one lock.
 
+use crate::cancel::Cancel;
 use crate::timeline::Timeline;
 use crate::traces::Context;
 use hedgerow_policy::Moment;
@@ -11,7 +12,6 @@ use hedgerow_upstream::Report;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use tokio::sync::Notify;
 
 pub use crate::timeline::Stage;
 
@@ -62,8 +62,7 @@ pub(crate) struct Entry {
     /// Bytes of its body on disk.
     pub(crate) spooled: AtomicU64,
     pub(crate) stream_failed: AtomicBool,
-    cancelled: AtomicBool,
-    cancel: Notify,
+    pub(crate) cancel: Cancel,
 }
 
 impl Entry {
@@ -92,8 +91,7 @@ impl Entry {
             bytes_out: AtomicU64::new(0),
             spooled: AtomicU64::new(0),
             stream_failed: AtomicBool::new(false),
-            cancelled: AtomicBool::new(false),
-            cancel: Notify::new(),
+            cancel: Cancel::default(),
         }
     }
 
@@ -136,22 +134,6 @@ impl Entry {
     /// Stage, and when it began.
     pub(crate) fn stage(&self) -> (Stage, Moment) {
         self.timeline.stage()
-    }
-
-    fn cancel(&self) {
-        self.cancelled.store(true, std::sync::atomic::Ordering::Release);
-        self.cancel.notify_waiters();
-    }
-
-    /// Returns once somebody has cancelled the request.
-    pub(crate) async fn cancelled(&self) {
-        let notified = self.cancel.notified();
-        tokio::pin!(notified);
-        // Listening begins before the look at the flag, so that no cancel falls between the two.
-        notified.as_mut().enable();
-        if !self.cancelled.load(std::sync::atomic::Ordering::Acquire) {
-            notified.await;
-        }
     }
 }
 
@@ -260,7 +242,7 @@ impl Live {
             hit.extend(shard.slots.iter().flatten().filter(|e| e.trace_id == trace_id).cloned());
         }
         for entry in &hit {
-            entry.cancel();
+            entry.cancel.ask();
         }
         hit.len()
     }

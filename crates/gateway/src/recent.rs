@@ -111,13 +111,13 @@ impl Half {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{self, Fields};
+    use crate::facts::{self, Fields, Key};
     use crate::wall::Stamp;
 
-    fn event(kind: &'static str, ms: u64, id: &str) -> Facts {
+    fn event(kind: Key, ms: u64, id: &str) -> Facts {
         facts::with_facts(4096, |facts| {
             facts.begin(kind, Stamp::at_millis(1_796_000_000_000 + ms));
-            facts.str("trace_id", id);
+            facts.str(&"trace_id", id);
             facts.clone()
         })
     }
@@ -131,9 +131,9 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_what_is_notable_stays() {
         let recent = Recent::new(4_000);
-        recent.push(&event("worker.killed", 0, "old"), Kind::Notable);
+        recent.push(&event(&"worker.killed", 0, "old"), Kind::Notable);
         for n in 1..999 {
-            recent.push(&event("http.request", n, &format!("t{n}")), Kind::Usual);
+            recent.push(&event(&"http.request", n, &format!("t{n}")), Kind::Usual);
             assert!(recent.bytes() <= 4_000);
         }
         let all = String::from_utf8(recent.lines(4096, |_| true)).unwrap();
@@ -146,18 +146,18 @@ mod tests {
     #[test]
     fn lines_come_in_the_order_of_time_and_only_those_asked_for() {
         let recent = Recent::new(1 << 20);
-        recent.push(&event("http.request", 2, "a"), Kind::Usual);
-        recent.push(&event("http.request", 3, "ab"), Kind::Notable);
-        recent.push(&event("hedge.fired", 1, "a"), Kind::Notable);
+        recent.push(&event(&"http.request", 2, "a"), Kind::Usual);
+        recent.push(&event(&"http.request", 3, "ab"), Kind::Notable);
+        recent.push(&event(&"hedge.fired", 1, "a"), Kind::Notable);
         let taken = recent.lines(4096, |event| event.belongs("a"));
-        let expected = [event("hedge.fired", 1, "a"), event("http.request", 2, "a")];
+        let expected = [event(&"hedge.fired", 1, "a"), event(&"http.request", 2, "a")];
         assert_eq!(taken, expected.map(|event| line(&event)).concat());
     }
 
     #[test]
     fn without_room_nothing_is_kept() {
         let recent = Recent::new(0);
-        recent.push(&event("x", 0, "a"), Kind::Notable);
+        recent.push(&event(&"x", 0, "a"), Kind::Notable);
         assert!(!recent.is_on() && recent.bytes() == 0);
     }
 }

@@ -21,8 +21,10 @@ use std::future::Future;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context as Task, Poll};
 use std::time::Duration;
 
 pub use crate::live::Stage;
@@ -208,7 +210,12 @@ impl Recorder {
 
     /// A request has begun, at one listener or the other.
     pub(crate) fn begin_via(&self, start: Start, via: Via) -> Active {
+        let received = start.received;
         let entry = Arc::new(Entry::new(start, via));
+        if via == Via::Egress {
+            // Its body goes on as it comes.
+            entry.set_stage(Stage::Calling, received);
+        }
         let place = self.inner.live.enter(&entry);
         Active { inner: Arc::clone(&self.inner), entry, place, finished: false }
     }
@@ -396,13 +403,12 @@ impl Active {
 
     /// Returns once an operator has cancelled the request. May be awaited again and again.
     pub async fn cancelled(&self) {
-        self.entry.cancelled().await;
+        std::future::poll_fn(|cx| self.entry.cancel.poll(cx)).await;
     }
 
     /// The same, for those who outlive this value.
-    pub(crate) fn cancelling(&self) -> impl Future<Output = ()> + Send + use<> {
-        let entry = Arc::clone(&self.entry);
-        async move { entry.cancelled().await }
+    pub(crate) fn cancelling(&self) -> Cancelling {
+        Cancelling(Arc::clone(&self.entry))
     }
 
     /// It has ended.
@@ -410,6 +416,17 @@ impl Active {
     pub fn finish(mut self, outcome: Outcome) {
         self.finished = true;
         finish::finish(&self.inner, &self.entry, self.place, &outcome);
+    }
+}
+
+/// Ready once an operator has cancelled the request, and from then on.
+pub(crate) struct Cancelling(Arc<Entry>);
+
+impl Future for Cancelling {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Task<'_>) -> Poll<()> {
+        self.0.cancel.poll(cx)
     }
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: each moment of a request belongs to exactly one stage, so the times of the stages add
 //! up to the whole. One task moves a request from stage to stage; everybody else only reads.
 
-use crate::facts::{Facts, Fields};
+use crate::facts::{Facts, Fields, Key};
 use hedgerow_policy::Moment;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -54,14 +54,14 @@ impl Stage {
     }
 
     /// The field of an event that holds the time spent in it.
-    const fn field(self) -> &'static str {
+    const fn field(self) -> Key {
         match self {
-            Stage::Receiving => "receive_ms",
-            Stage::Queued => "queue_ms",
-            Stage::Working => "worker_ms",
-            Stage::Calling => "calls_ms",
-            Stage::Sending => "send_ms",
-            Stage::Streaming => "stream_ms",
+            Stage::Receiving => &"receive_ms",
+            Stage::Queued => &"queue_ms",
+            Stage::Working => &"worker_ms",
+            Stage::Calling => &"calls_ms",
+            Stage::Sending => &"send_ms",
+            Stage::Streaming => &"stream_ms",
         }
     }
 }
@@ -158,13 +158,13 @@ impl Timeline {
             }
         }
         if entered[Stage::Streaming as usize] {
-            line.millis("source_ms", Duration::from_nanos(self.source.load(Relaxed)));
+            line.millis(&"source_ms", Duration::from_nanos(self.source.load(Relaxed)));
         }
         if again {
-            line.list("steps", self.steps().0, |line, step| {
-                line.str("phase", step.stage.name());
-                line.millis("at_ms", step.at.since(received));
-                line.opt_num("worker_id", step.worker);
+            line.list(&"steps", self.steps().0, |line, step| {
+                line.str(&"phase", step.stage.name());
+                line.millis(&"at_ms", step.at.since(received));
+                line.opt_num(&"worker_id", step.worker);
             });
         }
     }
@@ -199,7 +199,7 @@ mod tests {
     fn written(timeline: &Timeline, ended: u64) -> Value {
         let mut out = Vec::new();
         with_facts(4096, |facts| {
-            facts.begin("x", wall::now());
+            facts.begin(&"x", wall::now());
             timeline.write(facts, at(10), at(ended));
             facts.events().for_each(|event| event.write(&mut out, 4096));
         });

@@ -25,7 +25,6 @@ pub(crate) fn unix_nanos() -> u64 {
 
 impl Stamp {
     /// So many milliseconds after the beginning of 1970.
-    #[cfg(test)]
     pub(crate) const fn at_millis(millis: u64) -> Stamp {
         Stamp(millis)
     }

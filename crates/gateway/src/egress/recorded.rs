@@ -6,7 +6,7 @@
 
 use super::Body;
 use crate::pulse::Busy;
-use crate::record::{Active, Meter, Outcome, Recorder};
+use crate::record::{Active, Cancelling, Meter, Outcome, Recorder};
 use crate::stream;
 use bytes::Bytes;
 use hedgerow_clock::{Clock, Timer};
@@ -18,9 +18,6 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-
-/// Until an operator cancels the request.
-pub(super) type Cancelled = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The body of a call on its way to the upstream.
 pub(super) struct Metered {
@@ -80,7 +77,7 @@ pub(super) struct Recorded {
     left: Option<u64>,
     recorder: Recorder,
     request: Option<(Active, Outcome, Busy)>,
-    cancelled: Cancelled,
+    cancelled: Cancelling,
 }
 
 impl Recorded {
@@ -90,7 +87,7 @@ impl Recorded {
         left: Option<u64>,
         recorder: Recorder,
         request: (Active, Outcome, Busy),
-        cancelled: Cancelled,
+        cancelled: Cancelling,
     ) -> Recorded {
         let left = if body.is_end_stream() { Some(0) } else { left };
         Recorded { body, left, recorder, request: Some(request), cancelled }
@@ -119,7 +116,7 @@ impl http_body::Body for Recorded {
             Poll::Ready(frame) => frame,
             // A body that has ended is not asked again, so this is not either once it is ready.
             Poll::Pending if this.request.is_some() => {
-                std::task::ready!(this.cancelled.as_mut().poll(cx));
+                std::task::ready!(Pin::new(&mut this.cancelled).poll(cx));
                 Some(Err(stream::cancelled()))
             }
             Poll::Pending => return Poll::Pending,

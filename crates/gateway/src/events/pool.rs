@@ -5,7 +5,7 @@
 //! boot and was then killed. A process the gateway ends because it is stopping is none.
 
 use super::{words, write, write_as};
-use crate::facts::Fields;
+use crate::facts::{Fields, Key};
 use crate::record::Inner;
 use crate::wall;
 use hedgerow_policy::observe::{EndReason, Event};
@@ -61,61 +61,61 @@ pub(super) fn record(inner: &Inner, event: &Event<'_>) {
     match *event {
         Event::WorkerStarted { worker, pid } => {
             inner.processes.started(pid);
-            write(inner, "worker.started", |line| {
-                line.num("worker_id", worker);
-                line.num("pid", pid);
+            write(inner, &"worker.started", |line| {
+                line.num(&"worker_id", worker);
+                line.num(&"pid", pid);
             });
         }
         Event::WorkerReady { worker, pid, after } => {
             let again = inner.processes.ready(worker);
-            let kind = if again { "worker.restarted" } else { "worker.ready" };
+            let kind: Key = if again { &"worker.restarted" } else { &"worker.ready" };
             write(inner, kind, |line| {
-                line.num("worker_id", worker);
-                line.num("pid", pid);
-                line.millis("after_ms", after);
+                line.num(&"worker_id", worker);
+                line.num(&"pid", pid);
+                line.millis(&"after_ms", after);
             });
         }
         Event::WorkerBootFailed { worker, pid, error } => {
             ended(inner, pid, Some("boot_failed"));
-            write(inner, "worker.boot_failed", |line| {
-                line.num("worker_id", worker);
-                line.num("pid", pid);
-                line.message("error", words(inner, error));
+            write(inner, &"worker.boot_failed", |line| {
+                line.num(&"worker_id", worker);
+                line.num(&"pid", pid);
+                line.message(&"error", words(inner, error));
             });
         }
         Event::WorkerExited { worker, pid, status } => {
             ended(inner, pid, Some("exit"));
-            write(inner, "worker.exited", |line| {
-                line.num("worker_id", worker);
-                line.num("pid", pid);
-                line.str("status", status);
+            write(inner, &"worker.exited", |line| {
+                line.num(&"worker_id", worker);
+                line.num(&"pid", pid);
+                line.str(&"status", status);
             });
         }
         Event::WorkerKilled { worker, pid, reason } => {
             ended(inner, pid, replaced(reason));
-            because(inner, "worker.killed", worker, pid, reason);
+            because(inner, &"worker.killed", worker, pid, reason);
         }
         Event::WorkerRetired { worker, pid, reason } => {
             ended(inner, pid, replaced(reason));
-            let kind = match reason {
-                EndReason::MaxRequests => "worker.max_requests_reached",
-                _ => "worker.retired",
+            let kind: Key = match reason {
+                EndReason::MaxRequests => &"worker.max_requests_reached",
+                _ => &"worker.retired",
             };
             because(inner, kind, worker, pid, reason);
         }
         Event::RestartScheduled { worker, delay, failures } => {
-            write(inner, "worker.restart_scheduled", |line| {
-                line.num("worker_id", worker);
-                line.millis("delay_ms", delay);
-                line.num("failures", failures);
+            write(inner, &"worker.restart_scheduled", |line| {
+                line.num(&"worker_id", worker);
+                line.millis(&"delay_ms", delay);
+                line.num(&"failures", failures);
             });
         }
         Event::WorkerOutput { worker, pid, stderr, line: said } => {
-            let kept = write_as(inner, "worker.output", wall::now(), None, |line| {
-                line.num("worker_id", worker);
-                line.num("pid", pid);
-                line.str("stream", if stderr { "stderr" } else { "stdout" });
-                line.message("line", words(inner, said));
+            let kept = write_as(inner, &"worker.output", wall::now(), None, |line| {
+                line.num(&"worker_id", worker);
+                line.num(&"pid", pid);
+                line.str(&"stream", if stderr { "stderr" } else { "stdout" });
+                line.message(&"line", words(inner, said));
             });
             if !kept {
                 inner.metrics.output_dropped();
@@ -124,14 +124,14 @@ pub(super) fn record(inner: &Inner, event: &Event<'_>) {
         // Its place among the lines says it already.
         Event::WorkerOutputDropped { .. } => {}
         Event::LateAnswer { worker, trace } => {
-            write(inner, "worker.late_response", |line| {
-                line.num("worker_id", worker);
-                line.str("trace_id", trace);
+            write(inner, &"worker.late_response", |line| {
+                line.num(&"worker_id", worker);
+                line.str(&"trace_id", trace);
             });
         }
-        Event::ReloadDone => _ = write(inner, "reload.done", |_| {}),
+        Event::ReloadDone => _ = write(inner, &"reload.done", |_| {}),
         Event::ReloadAbandoned { error } => {
-            write(inner, "reload.abandoned", |line| line.message("error", words(inner, error)));
+            write(inner, &"reload.abandoned", |line| line.message(&"error", words(inner, error)));
         }
         // One line for each request says it already.
         Event::QueueWait | Event::QueueRejected | Event::QueueTimeout => {}
@@ -155,10 +155,10 @@ fn replaced(reason: EndReason) -> Option<&'static str> {
     (reason != EndReason::Shutdown).then(|| reason.name())
 }
 
-fn because(inner: &Inner, kind: &'static str, worker: u32, pid: u32, reason: EndReason) {
+fn because(inner: &Inner, kind: Key, worker: u32, pid: u32, reason: EndReason) {
     write(inner, kind, |line| {
-        line.num("worker_id", worker);
-        line.num("pid", pid);
-        line.str("reason", reason.name());
+        line.num(&"worker_id", worker);
+        line.num(&"pid", pid);
+        line.str(&"reason", reason.name());
     });
 }

@@ -17,21 +17,21 @@ fn parsed(line: &str) -> Value {
 
 #[test]
 fn type_and_ts_come_first() {
-    let line = written(4_096, |line| line.num("n", 7_u32));
+    let line = written(4_096, |line| line.num(&"n", 7_u32));
     assert!(line.starts_with("{\"type\":\"test\",\"ts\":\"20"), "{line}");
     assert!(line.ends_with("Z\",\"n\":7}\n"), "{line}");
 }
 
 #[test]
 fn what_could_mislead_a_reader_is_escaped() {
-    let line = written(4_096, |line| line.str("s", "\u{1b}[2J\u{202e}\u{7f}\u{85}\"\\\n\t/é😀"));
+    let line = written(4_096, |line| line.str(&"s", "\u{1b}[2J\u{202e}\u{7f}\u{85}\"\\\n\t/é😀"));
     let shown = r#""s":"\u001b[2J\u202e\u007f\u0085\"\\\n\t/é😀"}"#;
     assert!(line.trim_end().ends_with(shown), "{line}");
 }
 
 #[test]
 fn a_long_message_is_cut_and_marked() {
-    let line = written(1_024, |line| line.message("m", &"\n".repeat(5_000)));
+    let line = written(1_024, |line| line.message(&"m", &"\n".repeat(5_000)));
     assert!(line.len() <= 1_024 && line.len() > 900, "{}", line.len());
     assert_eq!(parsed(&line)["truncated"], true);
 }
@@ -39,9 +39,9 @@ fn a_long_message_is_cut_and_marked() {
 #[test]
 fn a_long_field_leaves_room_for_the_next() {
     let line = written(1_024, |line| {
-        line.str("path", &"p".repeat(5_000));
-        line.num("status", 504_u16);
-        line.message("m", "silent");
+        line.str(&"path", &"p".repeat(5_000));
+        line.num(&"status", 504_u16);
+        line.message(&"m", "silent");
     });
     let line = parsed(&line);
     assert_eq!((&line["status"], &line["m"]), (&Value::from(504), &Value::from("silent")));
@@ -72,10 +72,10 @@ proptest! {
     ) {
         let line = written(limit, |line| {
             for field in &fields {
-                line.str("field", field);
-                line.num("number", number);
+                line.str(&"field", field);
+                line.num(&"number", number);
             }
-            line.message("message", &fields.concat());
+            line.message(&"message", &fields.concat());
         });
         prop_assert!(line.ends_with("}\n"), "open: {line}");
         prop_assert_eq!(line.matches('\n').count(), 1);
@@ -86,7 +86,7 @@ proptest! {
 
     #[test]
     fn a_string_that_fits_comes_back(value in any::<String>()) {
-        let line = written(1 << 20, |line| line.message("value", &value));
+        let line = written(1 << 20, |line| line.message(&"value", &value));
         prop_assert_eq!(&parsed(&line)["value"], &Value::from(value));
     }
 }
@@ -97,10 +97,10 @@ fn a_list_that_does_not_fit_is_cut_between_its_objects() {
         let mut out = Vec::new();
         let mut line = Line::event(&mut out, limit, "x", crate::wall::now());
         line.list("items", 0..20u64, |line, n| {
-            line.num("n", n);
-            line.str("name", "some \"words\" of an item");
+            line.num(&"n", n);
+            line.str(&"name", "some \"words\" of an item");
         });
-        line.flag("after", true);
+        line.flag(&"after", true);
         line.end();
         assert!(out.len() <= limit, "{limit}: {}", out.len());
         let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
