@@ -280,7 +280,7 @@ impl Shared {
         } else {
             hedgerow_upstream::Body::stream(self.metered(body, active))
         };
-        let options = CallOptions { trace: ids.trace.as_str().into(), ..CallOptions::default() };
+        let options = CallOptions { trace: ids.trace.clone(), ..CallOptions::default() };
         let called = client.call_with(&name, Request::from_parts(parts, body), options).await;
         let came = match &called {
             Ok(response) => response.report(),
@@ -327,8 +327,8 @@ impl Shared {
         })?;
         let batch = batch::read(&body.to_bytes(), At::Client)?;
         let context = PlanContext {
-            trace: ids.trace.as_str().into(),
-            request_id: ids.request.clone(),
+            trace: ids.trace.clone(),
+            request_id: ids.request.to_string(),
             traceparent: active.traceparent(),
             deadline: Moment::NEVER,
         };

@@ -178,7 +178,7 @@ mod tests {
     const STYLE: Style = Style { problem_json: true, proxy_status: true, expose_exception: true };
 
     fn shown(failure: &Failure, style: Style, accept: &str) -> (StatusCode, HeaderMap, String) {
-        let ids = Ids { trace: "T".to_owned(), request: "R".to_owned() };
+        let ids = Ids { trace: "T".into(), request: "R".into() };
         let mut asked = HeaderMap::new();
         asked.insert(ACCEPT, HeaderValue::from_str(accept).unwrap());
         let names = Names::new("x-vhttpd").unwrap();

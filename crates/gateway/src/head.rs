@@ -135,7 +135,7 @@ impl Head {
             ("x-forwarded-for", remote.as_str()),
             ("x-forwarded-host", host.unwrap_or(&self.authority)),
             ("x-forwarded-proto", scheme),
-            ("x-request-id", self.ids.request.as_str()),
+            ("x-request-id", &*self.ids.request),
         ];
         for (name, value) in told {
             if let Ok(value) = HeaderValue::from_str(value) {

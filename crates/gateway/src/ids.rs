@@ -5,8 +5,8 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 const MAX_LEN: usize = 128;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -16,8 +16,8 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// The ids of one request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ids {
-    pub(crate) trace: String,
-    pub(crate) request: String,
+    pub(crate) trace: Arc<str>,
+    pub(crate) request: Arc<str>,
 }
 
 impl Ids {
@@ -25,7 +25,7 @@ impl Ids {
     pub(crate) fn of(headers: &HeaderMap) -> Ids {
         let request = headers.get(REQUEST_ID).map(accept);
         let trace = parent(headers)
-            .map(|parent| format!("{:032x}", u128::from_be_bytes(parent.trace)))
+            .map(|parent| format!("{:032x}", u128::from_be_bytes(parent.trace)).into())
             .or_else(|| headers.get(TRACE_ID).map(accept))
             .or_else(|| request.clone())
             .unwrap_or_else(fresh);
@@ -34,9 +34,9 @@ impl Ids {
 }
 
 /// The id as received, or a new one in its place.
-fn accept(value: &HeaderValue) -> String {
+fn accept(value: &HeaderValue) -> Arc<str> {
     match value.to_str() {
-        Ok(text) if is_id(text) => text.to_owned(),
+        Ok(text) if is_id(text) => text.into(),
         _ => fresh(),
     }
 }
@@ -96,7 +96,7 @@ pub(crate) fn span() -> u64 {
 
 /// A new id: 32 hexadecimal digits, a trace id for whoever wants one. Unique in this process by a
 /// counter, among processes by a random start; not a secret.
-pub(crate) fn fresh() -> String {
+pub(crate) fn fresh() -> Arc<str> {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut text = [0; 32];
     for (half, bits) in text.as_chunks_mut::<16>().0.iter_mut().zip(random()) {
@@ -104,7 +104,7 @@ pub(crate) fn fresh() -> String {
             *digit = HEX[(bits >> (60 - 4 * at)) as usize & 15];
         }
     }
-    str::from_utf8(&text).unwrap_or_default().to_owned()
+    str::from_utf8(&text).unwrap_or_default().into()
 }
 
 /// Two numbers that look random. No two first ones of one process are the same: they are a bijection
@@ -146,10 +146,10 @@ mod tests {
     fn a_trace_comes_from_the_first_source_there_is() {
         let all: [(&'static str, &[u8]); 3] =
             [("traceparent", PARENT.as_bytes()), ("x-trace-id", b"t"), ("x-request-id", b"r")];
-        assert_eq!(ids(&all).trace, "4bf92f3577b34da6a3ce929d0e0e4736");
-        assert_eq!(ids(&all[1..]).trace, "t");
-        assert_eq!(ids(&all[2..]).trace, "r");
-        assert_eq!(ids(&all).request, "r");
+        assert_eq!(&*ids(&all).trace, "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(&*ids(&all[1..]).trace, "t");
+        assert_eq!(&*ids(&all[2..]).trace, "r");
+        assert_eq!(&*ids(&all).request, "r");
         let new = ids(&[]);
         assert_ne!(new.trace, new.request);
         assert!(is_id(&new.trace) && is_id(&new.request));
@@ -161,7 +161,7 @@ mod tests {
         for bad in [&b"a b"[..], b"a\tb", b"", b"\xff", &long, b"a;b"] {
             let ids = ids(&[("x-trace-id", bad), ("x-request-id", b"r")]);
             assert_eq!(ids.trace.len(), 32, "{bad:?}");
-            assert_eq!(ids.request, "r");
+            assert_eq!(&*ids.request, "r");
         }
         assert_eq!(ids(&[("x-trace-id", &long[..128])]).trace.len(), 128);
     }
@@ -172,17 +172,17 @@ mod tests {
         let upper = PARENT.to_uppercase();
         let longer = format!("{PARENT}-x");
         for bad in [zero, &upper, &longer, "00-4bf9-00f0-01", "", &format!("ff{}", &PARENT[2..])] {
-            assert_eq!(ids(&[("traceparent", bad.as_bytes()), ("x-trace-id", b"t")]).trace, "t");
+            assert_eq!(&*ids(&[("traceparent", bad.as_bytes()), ("x-trace-id", b"t")]).trace, "t");
         }
         let later = format!("01{}-more-of-it", &PARENT[2..]);
         assert_eq!(ids(&[("traceparent", later.as_bytes())]).trace.len(), 32);
         let twice = [("traceparent", PARENT.as_bytes()), ("traceparent", PARENT.as_bytes())];
-        assert_ne!(ids(&twice).trace, &PARENT[3..35]);
+        assert_ne!(&*ids(&twice).trace, &PARENT[3..35]);
     }
 
     #[test]
     fn new_ids_differ() {
-        let many: std::collections::HashSet<String> = (0..10_000).map(|_| fresh()).collect();
+        let many: std::collections::HashSet<Arc<str>> = (0..10_000).map(|_| fresh()).collect();
         assert_eq!(many.len(), 10_000);
     }
 }

@@ -41,8 +41,8 @@ pub(crate) struct CallMade {
 /// One request in flight. What changes is atomic, so that a snapshot never stops the request.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) trace_id: String,
-    pub(crate) request_id: String,
+    pub(crate) trace_id: Arc<str>,
+    pub(crate) request_id: Arc<str>,
     pub(crate) method: http::Method,
     pub(crate) path: String,
     pub(crate) remote_addr: IpAddr,
@@ -239,7 +239,7 @@ impl Live {
         let mut hit = Vec::new();
         for shard in &self.shards {
             let shard = lock(shard);
-            hit.extend(shard.slots.iter().flatten().filter(|e| e.trace_id == trace_id).cloned());
+            hit.extend(shard.slots.iter().flatten().filter(|e| *e.trace_id == *trace_id).cloned());
         }
         for entry in &hit {
             entry.cancel.ask();

@@ -56,8 +56,8 @@ impl Inner {
 /// The request on whose behalf calls are made. Their own limits rule, not the request's.
 pub(crate) fn context(turn: &Turn) -> PlanContext {
     PlanContext {
-        trace: turn.ids.trace.as_str().into(),
-        request_id: turn.ids.request.clone(),
+        trace: turn.ids.trace.clone(),
+        request_id: turn.ids.request.to_string(),
         traceparent: turn.active.traceparent(),
         deadline: Moment::NEVER,
     }

@@ -32,7 +32,7 @@ impl Inner {
         };
         turn.active.set_stage(Stage::Calling);
         let client = calls.current().client().clone();
-        let options = CallOptions { trace: turn.ids.trace.as_str().into(), ..Default::default() };
+        let options = CallOptions { trace: turn.ids.trace.clone(), ..Default::default() };
         let body = match body {
             Received::Memory(bytes) => Body::from(bytes),
             Received::File(file, length) => {

@@ -92,9 +92,9 @@ pub struct Outputs {
 #[derive(Clone, Debug)]
 pub struct Start {
     /// Its trace.
-    pub trace_id: String,
+    pub trace_id: Arc<str>,
     /// Its own id.
-    pub request_id: String,
+    pub request_id: Arc<str>,
     /// Its method.
     pub method: http::Method,
     /// Its path, without the query.

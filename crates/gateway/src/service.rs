@@ -248,7 +248,7 @@ impl Inner {
             turn.busy.pulse().send_unframed();
         }
         let outcome = Outcome { status: status.as_u16(), failure: None, stream };
-        let trace = if streams { turn.ids.trace.clone() } else { String::new() };
+        let trace = turn.ids.trace.clone();
         let tail = self.tail(turn, outcome);
         let payload = match body {
             ReplyBody::Full(bytes) => Payload::full(bytes, tail),

@@ -18,6 +18,7 @@ use hedgerow_wire::stream::{Chunk, StreamKind};
 use hedgerow_worker::StreamItem;
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// Where the pieces come from.
@@ -43,7 +44,7 @@ pub(crate) enum Source {
 /// An answer in pieces, and what is left to do once it is over.
 pub(crate) struct Flow {
     pub(crate) source: Source,
-    pub(crate) trace: String,
+    pub(crate) trace: Arc<str>,
     pub(crate) tail: Box<Tail>,
 }
 

@@ -152,8 +152,9 @@ async fn a_reader_that_takes_nothing_is_cut_off() {
     let crowd: Vec<_> = (0..50)
         .map(|n| {
             let begun = crate::record::Start { path: long.clone(), received: now, ..start("t") };
-            let active =
-                site.recorder.begin(crate::record::Start { trace_id: format!("{n}"), ..begun });
+            let active = site
+                .recorder
+                .begin(crate::record::Start { trace_id: format!("{n}").into(), ..begun });
             active.set_stage(Stage::Queued);
             active
         })

@@ -45,8 +45,8 @@ pub(crate) fn recorder(settings: Settings) -> (Recorder, Kept, Kept) {
 
 pub(crate) fn start(trace: &str) -> Start {
     Start {
-        trace_id: trace.to_owned(),
-        request_id: format!("r-{trace}"),
+        trace_id: trace.into(),
+        request_id: format!("r-{trace}").into(),
         method: http::Method::GET,
         path: "/users/42".to_owned(),
         remote_addr: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)),
@@ -208,7 +208,7 @@ fn sixty_four_writers_leave_whole_lines() {
                 for n in 0..100 {
                     let start = Start { path: format!("/\"\\\n\u{2028}é/{n}"), ..start("t") };
                     let active =
-                        recorder.begin(Start { trace_id: format!("{writer}-{n}"), ..start });
+                        recorder.begin(Start { trace_id: format!("{writer}-{n}").into(), ..start });
                     active.finish(ok());
                 }
             });

@@ -59,7 +59,7 @@ impl Work {
         let resource = vec![
             ("service.name", settings.service.into()),
             ("service.version", env!("CARGO_PKG_VERSION").into()),
-            ("service.instance.id", crate::ids::fresh().into()),
+            ("service.instance.id", crate::ids::fresh().to_string().into()),
             ("process.pid", u64::from(std::process::id()).into()),
         ];
         Ok(Work { client, clock, shared, resource, failures: 0 })

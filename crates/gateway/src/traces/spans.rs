@@ -98,8 +98,8 @@ fn request(
         ("url.scheme", context.scheme.into()),
         ("client.address", entry.remote_addr.to_string().into()),
         ("network.protocol.version", version(entry.protocol).into()),
-        ("hedgerow.trace_id", entry.trace_id.as_str().into()),
-        ("hedgerow.request_id", entry.request_id.as_str().into()),
+        ("hedgerow.trace_id", entry.trace_id.as_ref().into()),
+        ("hedgerow.request_id", entry.request_id.as_ref().into()),
         ("http.request.body.size", entry.bytes_in.load(Relaxed).into()),
         ("http.response.body.size", entry.bytes_out.load(Relaxed).into()),
     ];
