@@ -26,6 +26,9 @@ pub(crate) enum Class {
     Local,
     /// Needs a store connection of its own: a transaction, a subscription, a wait.
     Pinned,
+    /// No command, but the beginning of an HTTP request, made by a page in somebody's browser. The
+    /// store closes the connection for it, which others share; so the client's is closed here.
+    Foreign,
     /// Would disturb the connection that others share, or change the store itself for everybody.
     Refused,
 }
@@ -193,6 +196,7 @@ static TABLE: &[Row] = &[
     read("HLEN", Zero, Plain),
     read("HMGET", Nils, List),
     undoing(Undoes::Fields, repair("HMSET", Nil, ONE)),
+    bare("HOST:", Class::Foreign),
     // An array inside an array: only the inner one holds strings, and neither holds nulls.
     read("HSCAN", Scan, Plain),
     undoing(Undoes::Fields, repair("HSET", Zero, ONE)),
@@ -220,6 +224,7 @@ static TABLE: &[Row] = &[
     bare("PFDEBUG", Refused),
     bare("PFSELFTEST", Refused),
     bare("PING", Local),
+    bare("POST", Class::Foreign),
     undoing(Undoes::Keys, repair("PSETEX", Nil, ONE)),
     bare("PSUBSCRIBE", Pinned),
     bare("PSYNC", Refused),

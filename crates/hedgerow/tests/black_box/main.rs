@@ -11,6 +11,7 @@ mod cache;
 mod cache_access;
 mod cache_bounds;
 mod cache_forms;
+mod cache_hostile;
 mod cache_pubsub;
 // Real Redis clients, through the port and direct.
 mod clients;

@@ -27,7 +27,7 @@ impl Client {
             });
             return Next::Done;
         }
-        if self.transaction.is_some() {
+        if self.transaction.is_some() && row.class != Class::Foreign {
             self.send_run(look.input, look.now);
             self.in_transaction(look);
             return Next::Done;
@@ -36,6 +36,11 @@ impl Client {
             Class::Local => {
                 self.send_run(look.input, look.now);
                 self.local(look);
+                return Next::Done;
+            }
+            Class::Foreign => {
+                self.send_run(look.input, look.now);
+                self.closing = true;
                 return Next::Done;
             }
             Class::Refused => {

@@ -128,7 +128,9 @@ impl Session {
             if client.has_overflowed() {
                 return End::Gone;
             }
-            let more = fresh && !self.at_rest() && self.may_take();
+            // The same as above: else this would turn for ever, and with it the thread that listens for
+            // what the store says.
+            let more = fresh && !self.at_rest() && !self.leaving && self.may_take();
             let deadline = self.owed.iter().find_map(|owed| match owed {
                 Owed::Store(by, _) | Owed::Aborted(by) | Owed::Counted(by, ..) => Some(*by),
                 Owed::Known(_) => None,
@@ -276,6 +278,10 @@ impl Session {
                 }
             }
             "PING" | "ECHO" => {}
+            _ if row.class == Class::Foreign => {
+                client.closing = true;
+                return;
+            }
             _ if row.class == Class::Refused => {
                 return self.owe_error(&commands::refusal(&args));
             }
