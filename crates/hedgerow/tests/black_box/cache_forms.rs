@@ -113,6 +113,8 @@ fn a_transaction_with_a_refused_command_is_not_carried_out() {
     }
     client.check(&[
         ("WATCH a", "+OK"),
+        ("HELLO 3", "-ERR HELLO is not supported here through the guard"),
+        ("RESET", "-ERR RESET is not supported here through the guard"),
         ("MULTI", "+OK"),
         ("CLIENT ID", "-ERR CLIENT is not supported here through the guard"),
         ("EXEC", aborted),

@@ -246,6 +246,11 @@ impl Session {
                 let text = format!("ERR {} is not supported here through the guard", row.name);
                 return self.owe_error(&text);
             }
+            // The connection would go on in the version and the database it was opened for.
+            "RESET" | "HELLO" if self.watching => {
+                let text = format!("ERR {} is not supported here through the guard", row.name);
+                return self.owe_error(&text);
+            }
             // It would be carried out by EXEC, on a connection that others get afterwards.
             _ if changes.is_some() && self.transaction => {
                 let text = format!("ERR {} is not supported here through the guard", row.name);
