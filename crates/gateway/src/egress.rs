@@ -5,7 +5,10 @@
 //! call. Every call is recorded as a request is: one access line, one event, one step of a counter.
 //! The port answers on loopback alone: whoever reaches it can reach every upstream.
 
+mod marks;
 mod recorded;
+
+pub(crate) use marks::mark;
 
 use crate::batch::{self, Form, Results};
 use crate::calls::Calls;
@@ -23,7 +26,6 @@ use bytes::Bytes;
 use hedgerow_clock::Clock;
 use hedgerow_policy::Moment;
 use hedgerow_policy::failure::{At, Class, Failure};
-use hedgerow_policy::hedge::Role;
 use hedgerow_upstream::{CallOptions, PlanContext, Report};
 use http::header::{ACCEPT, CONTENT_LENGTH, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
@@ -34,17 +36,13 @@ use hyper::body::Incoming;
 use recorded::{Metered, Recorded};
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-const ATTEMPTS: HeaderName = HeaderName::from_static("hedgerow-attempts");
-const WINNER: HeaderName = HeaderName::from_static("hedgerow-winner");
-const HEDGED_AFTER: HeaderName = HeaderName::from_static("hedgerow-hedged-after-ms");
-const RETRIES: HeaderName = HeaderName::from_static("hedgerow-retries");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Where batches are taken.
@@ -161,13 +159,13 @@ impl Caller {
 impl Answers for Caller {
     type Body = Recorded;
 
-    /// Boxed: the library would move it around with every call.
+    /// Boxed, and as small as may be: the library would move it around with every call.
     fn call(
         self,
         request: Request<Incoming>,
     ) -> impl Future<Output = Result<Response<Recorded>, NoAnswer>> + Send {
         let busy = self.0.pulse.begin();
-        Box::pin(async move { self.0.shared.answer(request, self.0.peer, busy).await })
+        Box::pin(answer(self.0, request, busy))
     }
 
     fn pulse(&self) -> &Arc<Pulse> {
@@ -183,81 +181,89 @@ impl Answers for Caller {
     }
 }
 
-impl Shared {
-    async fn answer(
-        &self,
-        mut request: Request<Incoming>,
-        peer: IpAddr,
-        busy: Busy,
-    ) -> Result<Response<Recorded>, NoAnswer> {
-        if request.body().is_end_stream() {
-            busy.pulse().received(request.version() == Version::HTTP_11);
-        }
-        let ids = Ids::of(request.headers());
-        let asked = accepted(request.headers());
-        let bodiless = request.method() == Method::HEAD;
-        let span = self.recorder.traced(request.headers_mut(), None, &ids.trace, "http");
-        let start = Start {
-            trace_id: ids.trace.clone(),
-            request_id: ids.request.clone(),
-            method: request.method().clone(),
-            path: request.uri().path().to_owned(),
-            remote_addr: peer,
-            protocol: "HTTP/1.1",
-            received: self.clock.now(),
-            span,
-        };
-        let active = self.recorder.begin_via(start, Via::Egress);
-        let mut cancelled = active.cancelling();
-        let mut report = Report::default();
-        let answering = async {
+async fn answer(
+    connection: Arc<Connection>,
+    mut request: Request<Incoming>,
+    busy: Busy,
+) -> Result<Response<Recorded>, NoAnswer> {
+    if request.body().is_end_stream() {
+        busy.pulse().received(request.version() == Version::HTTP_11);
+    }
+    let shared = &*connection.shared;
+    let ids = Ids::of(request.headers());
+    let asked = accepted(request.headers());
+    let bodiless = request.method() == Method::HEAD;
+    let span = shared.recorder.traced(request.headers_mut(), None, &ids.trace, "http");
+    let start = Start {
+        trace_id: ids.trace.clone(),
+        request_id: ids.request.clone(),
+        method: request.method().clone(),
+        path: request.uri().path().to_owned(),
+        remote_addr: connection.peer,
+        protocol: "HTTP/1.1",
+        received: shared.clock.now(),
+        span,
+    };
+    let active = shared.recorder.begin_via(start, Via::Egress);
+    let mut cancelled = active.cancelling();
+    let mut report = Report::default();
+    let answered = {
+        // Pinned where it stands, so that it is not moved into the select.
+        let answering = pin!(async {
             if request.uri().path() == BATCH {
-                self.batch(request, &ids, &active).await
+                Box::pin(shared.batch(request, &ids, &active)).await
             } else {
-                self.call(request, &ids, &active, &mut report).await
+                shared.call(request, &ids, &active, &mut report).await
             }
-        };
-        let answered = tokio::select! {
+        });
+        tokio::select! {
             biased;
             answered = answering => answered,
             () = &mut cancelled => Err(stream::cancelled()),
-        };
-        active.set_stage(Stage::Sending);
-        let mut failed = None;
-        let answer = match answered {
-            Ok(answer) => answer,
-            Err(failure) if failure.class == Class::ClientClosed => {
-                let status = finish::CLIENT_CLOSED;
-                active.finish(Outcome { status, failure: Some(failure), stream: None });
-                return Err(NoAnswer);
-            }
-            Err(failure) => {
-                let Live { names, style, .. } = &self.live;
-                let (status, mut headers, body) =
-                    failure::respond(&failure, &ids, names, *style, &asked);
-                mark(&mut headers, report);
-                failed = Some(failure);
-                let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
-                let mut answer = Response::new(body);
-                (*answer.status_mut(), *answer.headers_mut()) = (status, headers);
-                answer
-            }
-        };
-        let (mut head, body) = answer.into_parts();
-        if let Ok(trace) = HeaderValue::from_str(&ids.trace) {
-            head.headers.insert(self.live.names.trace_id.clone(), trace);
         }
-        // An upstream's own stays: that is the one its operators know.
-        if let Ok(request) = HeaderValue::from_str(&ids.request) {
-            head.headers.entry(REQUEST_ID).or_insert(request);
+    };
+    active.set_stage(Stage::Sending);
+    let mut failed = None;
+    let answer = match answered {
+        Ok(answer) => answer,
+        Err(failure) if failure.class == Class::ClientClosed => {
+            let status = finish::CLIENT_CLOSED;
+            active.finish(Outcome { status, failure: Some(failure), stream: None });
+            return Err(NoAnswer);
         }
-        let announced = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-        let none = bodiless || matches!(head.status.as_u16(), 204 | 304);
-        let left = if none { Some(0) } else { announced.and_then(|length| length.parse().ok()) };
-        let outcome = Outcome { status: head.status.as_u16(), failure: failed, stream: None };
-        let recorder = self.recorder.clone();
-        let body = Recorded::new(body, left, recorder, (active, outcome, busy), cancelled);
-        Ok(Response::from_parts(head, body))
+        Err(failure) => {
+            let refused = shared.refused(&failure, &ids, report, &asked);
+            failed = Some(failure);
+            refused
+        }
+    };
+    let (mut head, body) = answer.into_parts();
+    if let Ok(trace) = HeaderValue::from_str(&ids.trace) {
+        head.headers.insert(shared.live.names.trace_id.clone(), trace);
+    }
+    // An upstream's own stays: that is the one its operators know.
+    if let Ok(request) = HeaderValue::from_str(&ids.request) {
+        head.headers.entry(REQUEST_ID).or_insert(request);
+    }
+    let announced = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    let none = bodiless || matches!(head.status.as_u16(), 204 | 304);
+    let left = if none { Some(0) } else { announced.and_then(|length| length.parse().ok()) };
+    let outcome = Outcome { status: head.status.as_u16(), failure: failed, stream: None };
+    let recorder = shared.recorder.clone();
+    let body = Recorded::new(body, left, recorder, (active, outcome, busy), cancelled);
+    Ok(Response::from_parts(head, body))
+}
+
+impl Shared {
+    /// A failure as an answer.
+    fn refused(&self, failure: &Failure, ids: &Ids, report: Report, asked: &HeaderMap) -> Answer {
+        let Live { names, style, .. } = &self.live;
+        let (status, mut headers, body) = failure::respond(failure, ids, names, *style, asked);
+        mark(&mut headers, report);
+        let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
+        let mut answer = Response::new(body);
+        (*answer.status_mut(), *answer.headers_mut()) = (status, headers);
+        answer
     }
 
     async fn call(
@@ -358,33 +364,6 @@ fn addressed(uri: &Uri) -> Result<(String, Uri), Failure> {
     Ok((name.to_owned(), rest))
 }
 
-/// How the call came about, in headers. What an upstream says in them is not it.
-pub(crate) fn mark(headers: &mut HeaderMap, report: Report) {
-    // They are this port's to say, whatever an upstream sends. Few send them, and looking is cheaper
-    // than removing what is not there.
-    let own = [ATTEMPTS, WINNER, HEDGED_AFTER, RETRIES];
-    if headers.keys().any(|name| own.contains(name)) {
-        for name in own {
-            headers.remove(name);
-        }
-    }
-    if report.attempts == 0 {
-        return;
-    }
-    let once = report.attempts == 1;
-    let attempts = if once { HeaderValue::from_static("1") } else { report.attempts.into() };
-    headers.insert(ATTEMPTS, attempts);
-    let winner = report.winner.unwrap_or(Role::Primary);
-    headers.insert(WINNER, HeaderValue::from_static(winner.name()));
-    if let Some(after) = report.hedged_after {
-        let ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-        headers.insert(HEDGED_AFTER, HeaderValue::from(ms));
-    }
-    if report.retries > 0 {
-        headers.insert(RETRIES, HeaderValue::from(report.retries));
-    }
-}
-
 /// A body of which what had come already was looked at: one that is broken from its first byte on
 /// is still a failure with a status, not a connection that ends without an answer.
 struct Begun {
@@ -429,20 +408,5 @@ impl Source for Results {
 
     async fn next(&mut self) -> Option<Result<Bytes, Failure>> {
         Results::next(self).await.map(Ok)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn how_a_call_came_about_is_said_by_nobody_else() {
-        let all = [ATTEMPTS, WINNER, HEDGED_AFTER, RETRIES];
-        let forged = all.map(|name| (name, HeaderValue::from_static("forged")));
-        let mut headers = HeaderMap::from_iter(forged);
-        mark(&mut headers, Report { attempts: 1, ..Report::default() });
-        assert_eq!(headers.len(), 2, "{headers:?}");
-        assert!(headers[ATTEMPTS] == "1" && headers[WINNER] == "primary", "{headers:?}");
     }
 }
