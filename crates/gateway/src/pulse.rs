@@ -139,6 +139,11 @@ impl Pulse {
         self.owes() && self.step.load(Relaxed) == RECEIVED_ASKABLE
     }
 
+    /// Whether every answer has been handed to the library in full.
+    pub(crate) fn owes_nothing(&self) -> bool {
+        self.answering.load(Relaxed) == 0
+    }
+
     pub(crate) fn clock(&self) -> Clock {
         self.clock
     }

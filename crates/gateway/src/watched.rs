@@ -9,11 +9,11 @@ use crate::connection::Transport;
 use crate::ended::Ended;
 use crate::pulse::Pulse;
 use bytes::Bytes;
-use hedgerow_upstream::Coalescing;
+use hedgerow_upstream::{Coalescing, EndOfTurn, is_little};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 
 /// One byte short of the size with which the library's buffer begins.
@@ -26,6 +26,8 @@ pub(crate) struct Watched<T> {
     first: Bytes,
     /// The client has closed its side while an answer was owed.
     ended: Option<Box<Ended>>,
+    /// The end of an answer is written at its end, where it is little.
+    turn: EndOfTurn,
 }
 
 impl<T: AsyncRead> Watched<T> {
@@ -33,7 +35,7 @@ impl<T: AsyncRead> Watched<T> {
         if !first.is_empty() {
             pulse.read();
         }
-        Watched { io: io.take(0), pulse, first, ended: None }
+        Watched { io: io.take(0), pulse, first, ended: None, turn: EndOfTurn::default() }
     }
 
     pub(crate) fn into_inner(self) -> T {
@@ -100,6 +102,10 @@ impl<T: Transport> AsyncWrite for Watched<T> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        // Not of an answer that may still break: the library would let go of what was not written.
+        if this.pulse.owes_nothing() && is_little(bufs) {
+            ready!(this.turn.poll(cx));
+        }
         let result = Pin::new(&mut Coalescing(this.io.get_mut())).poll_write_vectored(cx, bufs);
         this.wrote(&result);
         result

@@ -12,6 +12,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Up to so many bytes are put together.
 const SMALL: usize = 1024;
 
+/// Whether there is so little to write that it is put together.
+#[must_use]
+pub fn is_little(bufs: &[IoSlice<'_>]) -> bool {
+    bufs.iter().map(|piece| piece.len()).sum::<usize>() <= SMALL
+}
+
 /// A byte stream whose vectored writes are plain ones when there is little to write.
 #[derive(Debug)]
 pub struct Coalescing<T>(pub T);
@@ -44,16 +50,13 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Coalescing<T> {
         if let [one] = bufs {
             return io.poll_write(cx, one);
         }
-        let length: usize = bufs.iter().map(|piece| piece.len()).sum();
-        if length > SMALL {
+        if !is_little(bufs) {
             return io.poll_write_vectored(cx, bufs);
         }
-        let mut whole = [0; SMALL];
-        let mut rest = &mut whole[..];
+        let (mut whole, mut length) = ([0; SMALL], 0);
         for piece in bufs {
-            let (place, behind) = rest.split_at_mut(piece.len());
-            place.copy_from_slice(piece);
-            rest = behind;
+            whole[length..length + piece.len()].copy_from_slice(piece);
+            length += piece.len();
         }
         io.poll_write(cx, &whole[..length])
     }

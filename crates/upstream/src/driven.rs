@@ -10,6 +10,7 @@
 use crate::body::Reader;
 use crate::coalescing::Coalescing;
 use crate::dial::Io;
+use crate::turn::EndOfTurn;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
@@ -19,7 +20,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
 
 /// Rounds of one poll. The library needs two; more are left to the next turn, since the runtime
 /// makes a task that has done much in one turn wait by waking it at once.
@@ -40,6 +41,9 @@ pub(crate) struct Driven {
     bell: Arc<Bell>,
     /// The bell, as the library knows it.
     waker: Waker,
+    /// A request was given to the connection that it has not seen.
+    given: bool,
+    turn: EndOfTurn,
 }
 
 /// Who is to be woken.
@@ -92,14 +96,17 @@ impl Driven {
         let (sender, connection) = begun.map_err(io::Error::other)?;
         let bell = Arc::new(Bell::default());
         let waker = Waker::from(bell.clone());
-        Ok(Driven { sender, connection: Some(Box::new(connection)), bell, waker })
+        let (given, turn) = (false, EndOfTurn::default());
+        Ok(Driven { sender, connection: Some(Box::new(connection)), bell, waker, given, turn })
     }
 
-    /// Sends a request. That it is there the connection sees in the next poll: nobody is woken.
+    /// Sends a request, at the end of the turn in which it is first polled for. That it is there the
+    /// connection sees then: nobody is woken.
     pub(crate) fn send(&mut self, request: Request<Reader>) -> Sent {
         self.bell.attended.store(true, SeqCst);
         let sent = Box::pin(self.sender.try_send_request(request));
         self.bell.attended.store(false, SeqCst);
+        self.given = true;
         sent
     }
 
@@ -109,6 +116,10 @@ impl Driven {
         cx: &Context<'_>,
         mut wanted: impl FnMut(&mut Sender, &mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
+        if self.given {
+            ready!(self.turn.poll(cx));
+            self.given = false;
+        }
         self.bell.to(cx.waker());
         self.bell.attended.store(true, SeqCst);
         for _ in 0..ROUNDS {
