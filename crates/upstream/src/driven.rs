@@ -64,6 +64,32 @@ impl Bell {
         }
     }
 
+    /// Somebody polls from here on, and sees what rings.
+    fn attend(&self) {
+        self.attended.store(true, SeqCst);
+    }
+
+    /// Nobody sees any more what rings.
+    fn leave(&self) {
+        self.attended.store(false, SeqCst);
+    }
+
+    fn silence(&self) {
+        self.rung.store(false, SeqCst);
+    }
+
+    fn has_rung(&self) -> bool {
+        self.rung.load(SeqCst)
+    }
+
+    /// The same as [`Bell::leave`], by one who waits: what has rung since the last look is passed on.
+    fn leave_waiting(&self) {
+        self.leave();
+        if self.has_rung() {
+            self.pass_on();
+        }
+    }
+
     fn pass_on(&self) {
         let to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waker) = &*to {
@@ -77,8 +103,8 @@ impl Wake for Bell {
         self.wake_by_ref();
     }
 
-    // Rung is written before attended is read here, and the other way round in `Driven::poll`: one
-    // of the two sees the other.
+    // Rung is written before attended is read here, and the other way round in `leave_waiting`: one of
+    // the two sees the other.
     fn wake_by_ref(self: &Arc<Bell>) {
         self.rung.store(true, SeqCst);
         if !self.attended.load(SeqCst) {
@@ -103,9 +129,9 @@ impl Driven {
     /// Sends a request, at the end of the turn in which it is first polled for. That it is there the
     /// connection sees then: nobody is woken.
     pub(crate) fn send(&mut self, request: Request<Reader>) -> Sent {
-        self.bell.attended.store(true, SeqCst);
+        self.bell.attend();
         let sent = Box::pin(self.sender.try_send_request(request));
-        self.bell.attended.store(false, SeqCst);
+        self.bell.leave();
         self.given = true;
         sent
     }
@@ -121,33 +147,30 @@ impl Driven {
             self.given = false;
         }
         self.bell.to(cx.waker());
-        self.bell.attended.store(true, SeqCst);
+        self.bell.attend();
         for _ in 0..ROUNDS {
-            self.bell.rung.store(false, SeqCst);
+            self.bell.silence();
             self.turn();
             let found = wanted(&mut self.sender, &mut Context::from_waker(&self.waker));
             // What rang meanwhile is seen in the next poll: each begins with a turn.
             if found.is_ready() {
-                self.bell.attended.store(false, SeqCst);
+                self.bell.leave();
                 return found;
             }
-            if !self.bell.rung.load(SeqCst) {
+            if !self.bell.has_rung() {
                 break;
             }
         }
-        self.bell.attended.store(false, SeqCst);
-        if self.bell.rung.load(SeqCst) {
-            self.bell.pass_on();
-        }
+        self.bell.leave_waiting();
         Poll::Pending
     }
 
     /// Whether it can take another request now. What has happened on it is dealt with first.
     pub(crate) fn is_ready(&mut self) -> bool {
-        self.bell.attended.store(true, SeqCst);
-        self.bell.rung.store(false, SeqCst);
+        self.bell.attend();
+        self.bell.silence();
         self.turn();
-        self.bell.attended.store(false, SeqCst);
+        self.bell.leave();
         !self.is_over() && self.sender.is_ready()
     }
 
@@ -167,7 +190,7 @@ impl Driven {
     /// Whether something has happened on it since it was last looked at. At rest that is its end,
     /// as good as always: nobody has asked the server for anything.
     pub(crate) fn has_news(&self) -> bool {
-        self.bell.rung.load(SeqCst)
+        self.bell.has_rung()
     }
 
     fn turn(&mut self) {
@@ -178,5 +201,55 @@ impl Driven {
                 self.connection = None;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[derive(Default)]
+    struct Counted(AtomicUsize);
+
+    impl Wake for Counted {
+        fn wake(self: Arc<Counted>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    #[test]
+    fn what_rings_is_seen_or_passed_on() {
+        for round in 0..20_000 {
+            let (bell, task) = (Arc::new(Bell::default()), Arc::new(Counted::default()));
+            bell.to(&Waker::from(task.clone()));
+            bell.attend();
+            bell.silence();
+            let ringing = std::thread::spawn({
+                let bell = bell.clone();
+                move || bell.wake_by_ref()
+            });
+            // The two meet at every distance from each other.
+            for _ in 0..round % 100 {
+                std::hint::spin_loop();
+            }
+            bell.leave_waiting();
+            ringing.join().unwrap();
+            assert!(task.0.load(SeqCst) >= 1, "in round {round}");
+        }
+    }
+
+    #[test]
+    fn what_rings_while_somebody_looks_wakes_nobody() {
+        let (bell, task) = (Arc::new(Bell::default()), Arc::new(Counted::default()));
+        bell.to(&Waker::from(task.clone()));
+        bell.attend();
+        bell.wake_by_ref();
+        bell.silence();
+        bell.leave_waiting();
+        assert_eq!(task.0.load(SeqCst), 0);
+        bell.wake_by_ref();
+        assert!(bell.has_rung());
+        assert_eq!(task.0.load(SeqCst), 1);
     }
 }

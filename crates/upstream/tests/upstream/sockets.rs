@@ -4,9 +4,12 @@ use crate::calls::{rules, settings};
 use hedgerow_policy::hedge::{HedgeConfig, RaceConfig, Role};
 use hedgerow_upstream::{Body, Client, Origin, Protocol, Settings, Trust};
 use std::collections::HashSet;
+use std::future::Future;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::pin::Pin;
 use std::sync::mpsc::{Receiver, channel};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// Serves each connection with this on a thread of its own.
@@ -99,6 +102,84 @@ async fn a_kept_connection_that_the_server_gave_up_is_replaced_without_a_failure
         assert_eq!(response.bytes(10).await.unwrap(), "once");
         assert_eq!(response.report().attempts, 1);
     }
+}
+
+#[tokio::test]
+async fn an_idle_connection_that_its_server_ends_is_closed_though_nobody_calls() {
+    let (tell, told) = channel();
+    let address = server(move |mut stream, _| {
+        let _ = head(&mut stream);
+        answer(&mut stream, "once");
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = tell.send(matches!(stream.read(&mut [0]), Ok(0) | Err(_)));
+    });
+    let client = Client::new([at(address, RaceConfig::default())]).unwrap();
+    let mut response = client.call("models", request()).await.unwrap();
+    assert_eq!(response.bytes(10).await.unwrap(), "once");
+    // Well before idle connections are looked at for their age.
+    let closed = tokio::task::spawn_blocking(move || told.recv_timeout(Duration::from_secs(5)));
+    assert_eq!(closed.await.unwrap(), Ok(true));
+    assert_eq!(client.view()[0].connections[0].idle, 0);
+}
+
+/// A body whose rest comes when it is let go.
+struct Late(Option<&'static str>, tokio::sync::oneshot::Receiver<&'static str>);
+
+impl http_body::Body for Late {
+    type Data = bytes::Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<bytes::Bytes>, std::io::Error>>> {
+        let piece = match self.0.take() {
+            Some(piece) => piece,
+            None if self.1.is_terminated() => return Poll::Ready(None),
+            None => std::task::ready!(Pin::new(&mut self.1).poll(cx)).unwrap(),
+        };
+        Poll::Ready(Some(Ok(http_body::Frame::data(piece.into()))))
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_of_an_upload_is_sent_behind_an_early_answer_and_then_the_connection_is_free()
+{
+    let (tell, told) = channel();
+    let address = server(move |mut stream, peer| {
+        while head(&mut stream).is_some() {
+            answer(&mut stream, "early");
+            // The chunks of the upload: `6 first-`, `4 last`, `0`.
+            let mut upload = Vec::new();
+            let mut byte = [0];
+            while !upload.ends_with(b"0\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n > 0) {
+                upload.push(byte[0]);
+            }
+            let _ = tell.send((peer.port(), String::from_utf8(upload).unwrap()));
+        }
+    });
+    let client = Client::new([at(address, RaceConfig::default())]).unwrap();
+    let mut ports = HashSet::new();
+    let told = std::sync::Arc::new(std::sync::Mutex::new(told));
+    for _ in 0..3 {
+        let (release, rest) = tokio::sync::oneshot::channel();
+        let body = Body::stream(Late(Some("first-"), rest));
+        let post = http::Request::post("/x").body(body).unwrap();
+        let mut response = client.call("models", post).await.unwrap();
+        assert_eq!(response.bytes(10).await.unwrap(), "early");
+        drop(response);
+        release.send("last").unwrap();
+        let told = told.clone();
+        let patience = Duration::from_secs(20);
+        let seen = move || told.lock().unwrap().recv_timeout(patience).unwrap();
+        let (port, upload) = tokio::task::spawn_blocking(seen).await.unwrap();
+        assert_eq!(upload, "6\r\nfirst-\r\n4\r\nlast\r\n0\r\n\r\n");
+        ports.insert(port);
+        while client.view()[0].connections[0].idle == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(ports.len(), 1, "the connection is used again");
 }
 
 #[tokio::test]
