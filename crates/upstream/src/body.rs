@@ -4,6 +4,8 @@
 //! the attempt that reads it, unbroken, and is then no longer there for another.
 
 use bytes::Bytes;
+use hedgerow_clock::Clock;
+use hedgerow_policy::Moment;
 use hedgerow_policy::hedge::Replay;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::error::Error as StdError;
@@ -106,6 +108,9 @@ pub(crate) struct Tee {
     hint: SizeHint,
     replay: Replay,
     readers: u32,
+    clock: Clock,
+    /// When an attempt last took a piece of it.
+    taken: Option<Moment>,
 }
 
 /// What ended a request body too early.
@@ -121,7 +126,12 @@ pub(crate) enum BodyError {
 
 impl Replayed {
     /// Keeps up to `keep_limit` bytes for further attempts; refuses what is over `limit`.
-    pub(crate) fn new(body: Body, keep_limit: usize, limit: u64) -> Result<Replayed, BodyError> {
+    pub(crate) fn new(
+        body: Body,
+        keep_limit: usize,
+        limit: u64,
+        clock: Clock,
+    ) -> Result<Replayed, BodyError> {
         if body.exact_len().is_some_and(|length| length > limit) {
             return Err(BodyError::TooLarge);
         }
@@ -142,6 +152,8 @@ impl Replayed {
                     hint,
                     replay: if lost { Replay::Lost } else { Replay::Arriving },
                     readers: 0,
+                    clock,
+                    taken: None,
                 };
                 Ok(Replayed::Stream(Arc::new(Mutex::new(tee))))
             }
@@ -153,6 +165,14 @@ impl Replayed {
         match self {
             Replayed::Bytes { replay, .. } => *replay,
             Replayed::Stream(tee) => lock(tee).replay,
+        }
+    }
+
+    /// When an attempt last took a piece of a body that is still arriving.
+    pub(crate) fn taken(&self) -> Option<Moment> {
+        match self {
+            Replayed::Bytes { .. } => None,
+            Replayed::Stream(tee) => lock(tee).taken,
         }
     }
 
@@ -253,7 +273,9 @@ impl HttpBody for Reader {
                 Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
             }
             Reader::Stream { tee, next, first } => {
-                let piece = std::task::ready!(lock(tee).poll(*next, *first, cx));
+                let mut tee = lock(tee);
+                let piece = std::task::ready!(tee.poll(*next, *first, cx));
+                tee.taken = Some(tee.clock.now());
                 *next += 1;
                 Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
             }

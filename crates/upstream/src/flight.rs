@@ -47,7 +47,7 @@ impl Flight {
             template.trace_under(context);
         }
         let (keep, limit) = (settings.buffer_limit, settings.body_limit);
-        let body = crate::body::Replayed::new(request.into_body(), keep, limit);
+        let body = crate::body::Replayed::new(request.into_body(), keep, limit, clock);
         let body = body.map_err(|error| {
             let failure = Failure::new(Class::RequestTooLarge, At::Client, error.to_string());
             CallError { failure, report: Report::default(), last_status: None }
@@ -137,6 +137,9 @@ impl Flight {
     fn with(&mut self, event: impl FnOnce(&mut Race, &mut State, Moment)) {
         let now = self.upstream.around.clock.now();
         self.race.on_body(self.key.body.replay());
+        if let Some(at) = self.key.body.taken() {
+            self.race.on_upload(at);
+        }
         event(&mut self.race, &mut self.upstream.state(), now);
         self.carry_out(now);
     }

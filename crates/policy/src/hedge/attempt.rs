@@ -94,6 +94,8 @@ pub(super) struct Attempt {
     pub(super) endpoint: Endpoint,
     pub(super) started: Moment,
     pub(super) connected: bool,
+    /// When a piece of a request body that is still arriving was last sent.
+    uploaded: Option<Moment>,
     pub(super) status: Option<u16>,
     pub(super) accepted: bool,
     /// What it wins with.
@@ -121,6 +123,7 @@ impl Attempt {
             endpoint,
             started,
             connected: false,
+            uploaded: None,
             status: None,
             accepted: false,
             answer: Answer::Full,
@@ -156,6 +159,10 @@ impl Attempt {
     /// Whether the driver still holds something for it.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Refused { whole: false })
+    }
+
+    pub(super) fn on_upload(&mut self, at: Moment) {
+        self.uploaded = self.uploaded.max(Some(at));
     }
 
     pub(super) fn on_head(&mut self, now: Moment, status: u16, progress: Progress) {
@@ -213,7 +220,11 @@ impl Attempt {
         let idle = config.idle_timeout.zip(self.flowed);
         let limits = [
             connect.map(|limit| (self.started + limit, Cut::ConnectTimeout)),
-            first.map(|limit| (self.started + limit, Cut::FirstDataTimeout)),
+            // A server may take all of a request before it says anything.
+            first.map(|limit| {
+                let sent = self.uploaded.unwrap_or(self.started);
+                (sent.max(self.started) + limit, Cut::FirstDataTimeout)
+            }),
             idle.map(|(limit, since)| (since + limit, Cut::IdleTimeout)),
         ];
         limits.into_iter().flatten().min_by_key(|(at, _)| *at)

@@ -124,7 +124,8 @@ pub struct RaceConfig {
     pub definitive: Vec<u16>,
     /// Limit for one attempt to connect; `None`: none.
     pub connect_timeout: Option<Duration>,
-    /// Limit for the first data of one attempt's response; `None`: none.
+    /// Limit for the first data of one attempt's response, since it began, or since the last piece of a
+    /// request body that was still arriving was sent; `None`: none.
     pub first_data_timeout: Option<Duration>,
     /// Longest silence after one attempt's response head; `None`: no limit.
     pub idle_timeout: Option<Duration>,

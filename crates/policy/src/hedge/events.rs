@@ -19,6 +19,12 @@ impl Race {
         }
     }
 
+    /// A piece of a request body that is still arriving was last sent at that moment. As long as it
+    /// goes on, a response is not late.
+    pub fn on_upload(&mut self, at: Moment) {
+        self.attempts.iter_mut().filter(|a| a.is_running()).for_each(|a| a.on_upload(at));
+    }
+
     /// The head of the attempt's response.
     pub fn on_head(
         &mut self,

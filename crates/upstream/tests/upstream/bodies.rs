@@ -95,6 +95,53 @@ async fn case_21_a_long_upload_of_unknown_length_is_streamed_unbroken() {
     assert!(seen[0].body.iter().enumerate().all(|(n, byte)| *byte == (n % 251) as u8));
 }
 
+/// An upload in pieces, one each so many seconds.
+fn slowly(count: u32, every: u64) -> Body {
+    let (send, receive) = tokio::sync::mpsc::channel::<Bytes>(1);
+    let clock = hedgerow_clock::Clock::start();
+    tokio::spawn(async move {
+        for _ in 0..count {
+            clock.sleep_until(clock.now() + std::time::Duration::from_secs(every)).await;
+            let _ = send.send(Bytes::from_static(b"piece")).await;
+        }
+    });
+    Body::stream(Received(receive))
+}
+
+struct Received(tokio::sync::mpsc::Receiver<Bytes>);
+
+impl http_body::Body for Received {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(cx).map(|piece| piece.map(|piece| Ok(http_body::Frame::data(piece))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_upload_is_no_late_response_but_one_that_stands_still_is() {
+    let race = RaceConfig {
+        hedge: None,
+        first_data_timeout: Some(std::time::Duration::from_secs(5)),
+        ..RaceConfig::default()
+    };
+    let network = Network::new();
+    network.script("/x", vec![says(0, "whole"), says(0, "whole")]);
+    let mut one = settings(race);
+    one.endpoints.truncate(1);
+    let client = client(&network, one);
+    let post = |body| Request::post("/x").body(body).unwrap();
+    let mut response = client.call("models", post(slowly(10, 3))).await.unwrap();
+    assert_eq!(response.bytes(10).await.unwrap(), "whole");
+    assert_eq!(network.seen()[0].body.len(), 50);
+    let error = client.call("models", post(slowly(2, 9))).await.unwrap_err();
+    assert_eq!(error.failure.class, Class::UpstreamTimeout);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_body_over_the_upstreams_limit_is_refused_whether_its_length_is_known_or_not() {
     let network = two();

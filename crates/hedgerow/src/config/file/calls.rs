@@ -31,7 +31,7 @@ options! {
     Calls {
         /// Limit for connecting.
         connect_timeout_ms: Set<PositiveMillis> = 1000;
-        /// Limit for the first data of a response; 0 is none.
+        /// Limit for the first data of a response, since the last piece of its request was sent; 0 is none.
         first_data_timeout_ms: Set<Millis> = 0;
         /// Longest silence after the response head; 0 is no limit.
         idle_timeout_ms: Set<Millis> = 60000;

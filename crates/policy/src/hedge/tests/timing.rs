@@ -2,8 +2,8 @@
 
 use super::scene::*;
 use crate::hedge::{
-    Answer, AttemptId, Call, Cut, Fault, HedgeConfig, Outcome, Progress, RaceConfig, Reason, Role,
-    Verdict,
+    Answer, AttemptId, Call, Cut, Fault, HedgeConfig, Outcome, Progress, Race, RaceConfig, Reason,
+    Role, Verdict,
 };
 use crate::moment::Moment;
 
@@ -265,6 +265,24 @@ fn limits_of_one_attempt_end_that_attempt_alone() {
     let key = plain(race, &[silent(), vec![(40, Breaks)]]);
     let fault = Fault::TimedOut(Cut::FirstDataTimeout);
     assert_eq!(key.failed(), (140, Verdict::Failed { attempt: AttemptId(0), fault }));
+}
+
+#[test]
+fn a_response_is_not_late_while_its_request_is_still_being_sent() {
+    let race = RaceConfig { hedge: None, first_data_timeout: Some(s(10)), ..RaceConfig::default() };
+    let mut up = upstream(race, 1, (0.0, 1));
+    let mut race = Race::new(at(0), &mut up, Call::default());
+    race.on_connected(AttemptId(0));
+    assert_eq!(race.next_wake(), Some(at(10)));
+    // What was sent is looked at when there is a reason to.
+    race.on_upload(at(9));
+    race.on_wake(at(10), &mut up);
+    assert!(!race.over());
+    assert_eq!(race.next_wake(), Some(at(19)));
+    race.on_upload(at(4));
+    assert_eq!(race.next_wake(), Some(at(19)), "the last piece counts");
+    race.on_wake(at(19), &mut up);
+    assert!(race.over());
 }
 
 #[test]
