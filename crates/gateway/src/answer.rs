@@ -139,10 +139,9 @@ pub(crate) fn planned(
 /// An upstream's own answer.
 pub(crate) fn passed(mut called: Called, method: &Method, names: &Names) -> Reply {
     let (status, mut headers) = (called.status(), std::mem::take(called.headers_mut()));
+    names.remove_own(&mut headers);
     // Its trailers are passed over, and so is what announces them.
-    for own in [&names.error_class, &names.trace_id, &TRAILER] {
-        headers.remove(own);
-    }
+    headers.remove(TRAILER);
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let length = length.and_then(|text| text.parse().ok());
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());

@@ -299,8 +299,7 @@ impl Shared {
         let mut answer = Response::new(());
         *answer.status_mut() = response.status();
         *answer.headers_mut() = std::mem::take(response.headers_mut());
-        // The class of a failure is this gateway's to say.
-        answer.headers_mut().remove(&self.live.names.error_class);
+        self.live.names.remove_own(answer.headers_mut());
         let body = Begun::look(response).await?;
         Ok(answer.map(|()| body.boxed_unsync()))
     }

@@ -3,6 +3,7 @@
 //! Invariant: what the gateway and its workers say to each other in headers cannot be said by a
 //! client: `x-vhttpd-*`, `x-worker-*` and the configured prefix are dropped from every request.
 
+use http::HeaderMap;
 use http::header::{HeaderName, InvalidHeaderName};
 
 /// The gateway's own header names.
@@ -28,6 +29,15 @@ impl Names {
         name == self.error_class || name == self.trace_id
     }
 
+    /// Removes from an upstream's answer what the gateway says of its own.
+    pub(crate) fn remove_own(&self, headers: &mut HeaderMap) {
+        // Few answers have it, and looking is cheaper than removing what is not there.
+        if headers.keys().any(|name| *name == self.error_class || *name == self.trace_id) {
+            headers.remove(&self.error_class);
+            headers.remove(&self.trace_id);
+        }
+    }
+
     /// Whether a client's header of this (lower-case) name is dropped. Underscores count as
     /// hyphens, since CGI-like applications cannot tell the two apart.
     pub(crate) fn reserved(&self, name: &str) -> bool {
@@ -45,6 +55,18 @@ fn starts_with(name: &str, prefix: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_upstream_does_not_speak_for_the_gateway() {
+        let names = Names::new("x-edge").unwrap();
+        let mut headers = HeaderMap::new();
+        for name in ["x-edge-error-class", "x-edge-trace-id", "x-edge-other", "server"] {
+            headers.insert(name, "a".parse().unwrap());
+        }
+        names.remove_own(&mut headers);
+        let left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        assert!(left.len() == 2 && left.contains(&"x-edge-other") && left.contains(&"server"));
+    }
 
     #[test]
     fn the_prefix_and_the_contracts_own_are_reserved() {

@@ -93,10 +93,7 @@ pub(super) fn serve(script: &mut Script<'_>) -> Option<Result<(), Gone>> {
     }
     let format = of_path(&request.path)?;
     Some(match asked(request, format) {
-        Ok((model, text)) => {
-            let words: Vec<&str> = text.split_inclusive(' ').collect();
-            stream(script, format, &model, &words)
-        }
+        Ok((model, text)) => stream(script, format, &model, text.split_inclusive(' ')),
         Err(why) => script.refuse(&json!({"error": why})),
     })
 }
@@ -110,8 +107,7 @@ fn words(script: &mut Script<'_>) -> Result<(), Gone> {
         Some(_) => Format::Events,
     };
     let count = usize::try_from(script.count(8)).unwrap_or(usize::MAX);
-    let words: Vec<&str> = WORDS.iter().copied().cycle().take(count.min(1_000_000)).collect();
-    stream(script, format, "model", &words)
+    stream(script, format, "model", WORDS.iter().copied().cycle().take(count.min(1_000_000)))
 }
 
 /// The model's name and the text to repeat, of a request as those services take it.
@@ -134,11 +130,11 @@ fn asked(request: &Request, format: Format) -> Result<(String, String), String> 
     }
 }
 
-fn stream(
+fn stream<'w>(
     script: &mut Script<'_>,
     format: Format,
     model: &str,
-    words: &[&str],
+    words: impl IntoIterator<Item = &'w str>,
 ) -> Result<(), Gone> {
     let request = script.request;
     let ms = request.number("ms").unwrap_or(20);
