@@ -9,6 +9,7 @@ use crate::timeline::Timeline;
 use crate::traces::Context;
 use hedgerow_policy::Moment;
 use hedgerow_upstream::Report;
+use std::future::Future;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -134,6 +135,20 @@ impl Entry {
     /// Stage, and when it began.
     pub(crate) fn stage(&self) -> (Stage, Moment) {
         self.timeline.stage()
+    }
+}
+
+/// Ready once an operator has cancelled the request, and from then on.
+pub(crate) struct Cancelling(pub(crate) Arc<Entry>);
+
+impl Future for Cancelling {
+    type Output = ();
+
+    fn poll(
+        self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<()> {
+        self.0.cancel.poll(cx)
     }
 }
 

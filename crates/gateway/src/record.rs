@@ -8,7 +8,7 @@
 use crate::events::{self, Processes};
 use crate::finish;
 use crate::history::History;
-use crate::live::{CallMade, Entry, Live, Place, Via};
+use crate::live::{CallMade, Cancelling, Entry, Live, Place, Via};
 use crate::metrics::Metrics;
 use crate::recent::Recent;
 use crate::sink::{self, Sink};
@@ -17,14 +17,11 @@ use crate::wall::{self, Stamp};
 use hedgerow_clock::Clock;
 use hedgerow_policy::{Class, Failure, Moment};
 use hedgerow_upstream::Report;
-use std::future::Future;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context as Task, Poll};
 use std::time::Duration;
 
 pub use crate::live::Stage;
@@ -416,17 +413,6 @@ impl Active {
     pub fn finish(mut self, outcome: Outcome) {
         self.finished = true;
         finish::finish(&self.inner, &self.entry, self.place, &outcome);
-    }
-}
-
-/// Ready once an operator has cancelled the request, and from then on.
-pub(crate) struct Cancelling(Arc<Entry>);
-
-impl Future for Cancelling {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Task<'_>) -> Poll<()> {
-        self.0.cancel.poll(cx)
     }
 }
 

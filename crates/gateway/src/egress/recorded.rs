@@ -5,8 +5,9 @@
 //! body before that.
 
 use super::Body;
+use crate::live::Cancelling;
 use crate::pulse::Busy;
-use crate::record::{Active, Cancelling, Meter, Outcome, Recorder};
+use crate::record::{Active, Meter, Outcome, Recorder};
 use crate::stream;
 use bytes::Bytes;
 use hedgerow_clock::{Clock, Timer};
