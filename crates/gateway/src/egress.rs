@@ -189,7 +189,7 @@ async fn answer(
     if request.body().is_end_stream() {
         busy.pulse().received(request.version() == Version::HTTP_11);
     }
-    let shared = &*connection.shared;
+    let (shared, pulse) = (&*connection.shared, &connection.pulse);
     let ids = Ids::of(request.headers());
     let asked = accepted(request.headers());
     let bodiless = request.method() == Method::HEAD;
@@ -211,9 +211,9 @@ async fn answer(
         // Pinned where it stands, so that it is not moved into the select.
         let answering = pin!(async {
             if request.uri().path() == BATCH {
-                Box::pin(shared.batch(request, &ids, &active)).await
+                Box::pin(shared.batch(request, &ids, &active, pulse)).await
             } else {
-                shared.call(request, &ids, &active, &mut report).await
+                shared.call(request, &ids, &active, pulse, &mut report).await
             }
         });
         tokio::select! {
@@ -271,6 +271,7 @@ impl Shared {
         request: Request<Incoming>,
         ids: &Ids,
         active: &Active,
+        pulse: &Arc<Pulse>,
         report: &mut Report,
     ) -> Result<Answer, Failure> {
         let (mut parts, body) = request.into_parts();
@@ -284,7 +285,7 @@ impl Shared {
         let body = if body.is_end_stream() {
             hedgerow_upstream::Body::empty()
         } else {
-            hedgerow_upstream::Body::stream(self.metered(body, active))
+            hedgerow_upstream::Body::stream(self.metered(body, active, pulse))
         };
         let options = CallOptions { trace: ids.trace.clone(), ..CallOptions::default() };
         let called = client.call_with(&name, Request::from_parts(parts, body), options).await;
@@ -304,8 +305,8 @@ impl Shared {
         Ok(answer.map(|()| body.boxed_unsync()))
     }
 
-    fn metered(&self, body: Incoming, active: &Active) -> Metered {
-        Metered::new(body, active.meter(), self.clock, self.live.settings.body_timeout)
+    fn metered(&self, body: Incoming, active: &Active, pulse: &Arc<Pulse>) -> Metered {
+        Metered::new(body, active.meter(), self.clock, self.live.settings.body_timeout, pulse)
     }
 
     async fn batch(
@@ -313,12 +314,13 @@ impl Shared {
         request: Request<Incoming>,
         ids: &Ids,
         active: &Active,
+        pulse: &Arc<Pulse>,
     ) -> Result<Answer, Failure> {
         if request.method() != Method::POST {
             return Err(Failure::new(Class::NotFound, At::Client, "a batch is posted"));
         }
         let form = Form::of(request.headers());
-        let body = self.metered(request.into_body(), active);
+        let body = self.metered(request.into_body(), active, pulse);
         let body = Limited::new(body, BATCH_LIMIT).collect().await;
         let body = body.map_err(|error| {
             let class = if error.is::<http_body_util::LengthLimitError>() {

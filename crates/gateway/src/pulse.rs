@@ -112,6 +112,13 @@ impl Pulse {
         Busy(Arc::clone(self))
     }
 
+    /// More of a request is to come; its connection is not idle until the guard is dropped, be it
+    /// that the answer is long gone.
+    pub(crate) fn receiving(self: &Arc<Pulse>) -> Busy {
+        self.answering.fetch_add(1, Relaxed);
+        Busy(Arc::clone(self))
+    }
+
     /// HTTP/1: a request is there in full. A client of HTTP/1.1 may be sent an interim answer.
     pub(crate) fn received(&self, askable: bool) {
         self.step.store(if askable { RECEIVED_ASKABLE } else { RECEIVED }, Relaxed);
@@ -278,7 +285,7 @@ impl Drop for Taking {
     }
 }
 
-/// An answer that is owed.
+/// An answer that is owed, or a request that is still coming.
 #[derive(Debug)]
 pub(crate) struct Busy(Arc<Pulse>);
 

@@ -309,7 +309,12 @@ impl Answered {
                 Poll::Ready(None)
             }
             Some(Ok(frame)) => {
-                self.finish_if_whole();
+                // Nothing follows trailers.
+                if frame.is_trailers() {
+                    self.finish();
+                } else {
+                    self.finish_if_whole();
+                }
                 Poll::Ready(Some(Ok(frame)))
             }
             Some(Err(error)) => {

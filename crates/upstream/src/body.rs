@@ -10,7 +10,7 @@ use hedgerow_policy::hedge::Replay;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::error::Error as StdError;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
@@ -182,7 +182,8 @@ impl Replayed {
             Replayed::Bytes { bytes, .. } => Reader::Bytes(Some(bytes.clone())),
             Replayed::Stream(tee) => {
                 lock(tee).readers += 1;
-                Reader::Stream { tee: tee.clone(), next: 0, first: lock(tee).readers == 1 }
+                let first = lock(tee).readers == 1;
+                Reader::Stream { tee: tee.clone(), next: 0, first, here: Arc::default() }
             }
         }
     }
@@ -256,7 +257,26 @@ impl Tee {
 /// The body as one attempt sends it.
 pub(crate) enum Reader {
     Bytes(Option<Bytes>),
-    Stream { tee: Arc<Mutex<Tee>>, next: usize, first: bool },
+    Stream { tee: Arc<Mutex<Tee>>, next: usize, first: bool, here: Arc<()> },
+}
+
+/// Whether an attempt has a stream of its request before it.
+pub(crate) struct Reading(Weak<()>);
+
+impl Reading {
+    pub(crate) fn goes_on(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
+
+impl Reader {
+    /// `None` where all of the body is at hand.
+    pub(crate) fn reading(&self) -> Option<Reading> {
+        match self {
+            Reader::Bytes(_) => None,
+            Reader::Stream { here, .. } => Some(Reading(Arc::downgrade(here))),
+        }
+    }
 }
 
 impl HttpBody for Reader {
@@ -272,7 +292,7 @@ impl HttpBody for Reader {
                 let bytes = bytes.take().filter(|bytes| !bytes.is_empty());
                 Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
             }
-            Reader::Stream { tee, next, first } => {
+            Reader::Stream { tee, next, first, .. } => {
                 let mut tee = lock(tee);
                 let piece = std::task::ready!(tee.poll(*next, *first, cx));
                 tee.taken = Some(tee.clock.now());

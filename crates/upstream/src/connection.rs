@@ -5,13 +5,14 @@
 //! others. An HTTP/2 connection on which this side has reset many streams takes no new ones: servers
 //! count such resets against their clients.
 
-use crate::body::Reader;
+use crate::body::{Reader, Reading};
 use crate::dial::{Dial, Io};
 use crate::driven::{Driven, Sent};
 use crate::origin::{Origin, Scheme};
 use crate::pool::{IDLE_TIME, Pool};
 use crate::settings::Protocol;
 use crate::tls::Tls;
+use crate::uploading::Uploading;
 use bytes::Bytes;
 use hedgerow_policy::Moment;
 use http::{Request, Response};
@@ -68,7 +69,8 @@ pub(crate) struct Shared {
     _task: Task,
 }
 
-struct Task(AbortHandle);
+/// A task that ends with this.
+pub(crate) struct Task(pub(crate) AbortHandle);
 
 impl Drop for Task {
     fn drop(&mut self) {
@@ -127,10 +129,14 @@ pub(crate) struct Lease {
     pub(crate) reused: bool,
     pool: Arc<Pool>,
     way: Option<Way>,
+    /// Whether the request's body is still read, where it arrives piece by piece.
+    reading: Option<Reading>,
 }
 
 enum Way {
     Http1(Driven),
+    /// An answer has begun before the request was sent whole.
+    Early(Uploading),
     Http2(http2::SendRequest<Reader>, Arc<Shared>),
 }
 
@@ -143,13 +149,13 @@ pub(crate) struct Unanswered {
 
 impl Lease {
     pub(crate) fn http1(pool: Arc<Pool>, idle: Idle) -> Lease {
-        Lease { id: idle.id, reused: true, pool, way: Some(Way::Http1(idle.driven)) }
+        Lease { id: idle.id, reused: true, pool, way: Some(Way::Http1(idle.driven)), reading: None }
     }
 
     pub(crate) fn http2(pool: Arc<Pool>, shared: &Arc<Shared>, reused: bool) -> Lease {
         shared.streams.fetch_add(1, Ordering::Relaxed);
         let way = Way::Http2(shared.sender.clone(), shared.clone());
-        Lease { id: shared.id, reused, pool, way: Some(way) }
+        Lease { id: shared.id, reused, pool, way: Some(way), reading: None }
     }
 
     pub(crate) fn is_http2(&self) -> bool {
@@ -159,9 +165,12 @@ impl Lease {
     /// Sends the request.
     pub(crate) fn send(&mut self, request: Request<Reader>) -> Sent {
         match &mut self.way {
-            Some(Way::Http1(driven)) => driven.send(request),
+            Some(Way::Http1(driven)) => {
+                self.reading = request.body().reading();
+                driven.send(request)
+            }
             Some(Way::Http2(sender, _)) => Box::pin(sender.try_send_request(request)),
-            None => Box::pin(std::future::pending()),
+            Some(Way::Early(_)) | None => Box::pin(std::future::pending()),
         }
     }
 
@@ -175,10 +184,23 @@ impl Lease {
             Some(Way::Http1(driven)) => driven.poll(cx, |_, cx| sent.as_mut().poll(cx)),
             _ => sent.as_mut().poll(cx),
         };
+        if let Poll::Ready(Ok(_)) = came {
+            self.send_on();
+        }
         came.map_err(|mut refused| {
             let request = refused.take_message();
             Unanswered { request, error: refused.into_error() }
         })
+    }
+
+    /// What is left of the request is sent even while nobody asks for more of the answer: a client
+    /// may send all of it before it reads.
+    fn send_on(&mut self) {
+        let Some(reading) = self.reading.take().filter(Reading::goes_on) else { return };
+        self.way = match self.way.take() {
+            Some(Way::Http1(driven)) => Some(Way::Early(Uploading::start(driven, reading))),
+            other => other,
+        };
     }
 
     /// The next frame of that response's body.
@@ -191,6 +213,14 @@ impl Lease {
             Some(Way::Http1(driven)) => {
                 driven.poll(cx, |_, cx| Pin::new(&mut *body).poll_frame(cx))
             }
+            Some(Way::Early(uploading)) => uploading.with(|driven| match driven {
+                Some(driven) => {
+                    let frame = driven.poll(cx, |_, cx| Pin::new(&mut *body).poll_frame(cx));
+                    driven.tell_beside();
+                    frame
+                }
+                None => Poll::Ready(None),
+            }),
             _ => Pin::new(body).poll_frame(cx),
         }
     }
@@ -204,7 +234,11 @@ impl Lease {
 
     /// The response is complete: the connection is free for others.
     pub(crate) fn finish(mut self) {
-        match self.way.take() {
+        let way = match self.way.take() {
+            Some(Way::Early(uploading)) => uploading.end().map(Way::Http1),
+            way => way,
+        };
+        match way {
             Some(Way::Http1(mut driven)) => {
                 let (id, since) = (self.id, self.pool.clock.now());
                 if driven.is_ready() {
@@ -214,7 +248,7 @@ impl Lease {
                 }
             }
             Some(Way::Http2(_, shared)) => shared.ended(self.pool.clock.now()),
-            None => {}
+            Some(Way::Early(_)) | None => {}
         }
     }
 }
@@ -257,7 +291,7 @@ pub(crate) async fn connect(pool: Arc<Pool>) -> io::Result<Lease> {
         return Ok(lease);
     }
     let driven = Driven::handshake(stream, MAX_HEAD).await?;
-    Ok(Lease { id, reused: false, pool, way: Some(Way::Http1(driven)) })
+    Ok(Lease { id, reused: false, pool, way: Some(Way::Http1(driven)), reading: None })
 }
 
 async fn open(

@@ -19,7 +19,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker, ready};
 
 /// Rounds of one poll. The library needs two; more are left to the next turn, since the runtime
@@ -52,15 +52,22 @@ struct Bell {
     rung: AtomicBool,
     /// Somebody is polling and will see that it rang.
     attended: AtomicBool,
-    to: Mutex<Option<Waker>>,
+    to: Mutex<Wakers>,
+}
+
+#[derive(Default)]
+struct Wakers {
+    /// The call's, or the pool's.
+    own: Option<Waker>,
+    /// That of the task that sends on beside the call.
+    beside: Option<Waker>,
 }
 
 impl Bell {
     fn to(&self, waker: &Waker) {
-        let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *to {
+        match &mut self.wakers().own {
             Some(known) => known.clone_from(waker),
-            None => *to = Some(waker.clone()),
+            own => *own = Some(waker.clone()),
         }
     }
 
@@ -91,10 +98,12 @@ impl Bell {
     }
 
     fn pass_on(&self) {
-        let to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(waker) = &*to {
-            waker.wake_by_ref();
-        }
+        let Wakers { own, beside } = &*self.wakers();
+        own.iter().chain(beside).for_each(Waker::wake_by_ref);
+    }
+
+    fn wakers(&self) -> MutexGuard<'_, Wakers> {
+        self.to.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -165,12 +174,33 @@ impl Driven {
         Poll::Pending
     }
 
-    /// Whether it can take another request now. What has happened on it is dealt with first.
-    pub(crate) fn is_ready(&mut self) -> bool {
+    /// Drives it for somebody who waits for nothing on it, beside the call that uses it.
+    pub(crate) fn poll_beside(&mut self, cx: &Context<'_>) {
+        self.bell.wakers().beside = Some(cx.waker().clone());
         self.bell.attend();
         self.bell.silence();
         self.turn();
-        self.bell.leave();
+        // That may be for the call: it is told, and so is who is here.
+        self.bell.leave_waiting();
+    }
+
+    /// The call may not come again soon: what rang in its last poll is told to who is beside it.
+    pub(crate) fn tell_beside(&self) {
+        if self.bell.has_rung()
+            && let Some(beside) = &self.bell.wakers().beside
+        {
+            beside.wake_by_ref();
+        }
+    }
+
+    /// Nobody is beside the call any more.
+    pub(crate) fn alone(&self) {
+        self.bell.wakers().beside = None;
+    }
+
+    /// Whether it can take another request now. What has happened on it is dealt with first.
+    pub(crate) fn is_ready(&mut self) -> bool {
+        self.attend();
         !self.is_over() && self.sender.is_ready()
     }
 
@@ -191,6 +221,14 @@ impl Driven {
     /// as good as always: nobody has asked the server for anything.
     pub(crate) fn has_news(&self) -> bool {
         self.bell.has_rung()
+    }
+
+    /// One turn; what rings meanwhile is left to be seen.
+    fn attend(&mut self) {
+        self.bell.attend();
+        self.bell.silence();
+        self.turn();
+        self.bell.leave();
     }
 
     fn turn(&mut self) {

@@ -53,6 +53,7 @@ mod settings;
 mod tls;
 mod turn;
 mod unreached;
+mod uploading;
 mod upstream;
 
 pub use allow::{AllowList, AllowListError};

@@ -6,7 +6,7 @@
 
 use super::Body;
 use crate::live::Cancelling;
-use crate::pulse::Busy;
+use crate::pulse::{Busy, Pulse};
 use crate::record::{Active, Meter, Outcome, Recorder};
 use crate::stream;
 use bytes::Bytes;
@@ -17,6 +17,7 @@ use hyper::body::Incoming;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -29,11 +30,21 @@ pub(super) struct Metered {
     silence: Duration,
     until: Option<Moment>,
     timer: Timer,
+    /// As long as it is read, what comes is its: were the connection taken for idle, its bytes would
+    /// be taken for a request.
+    _receiving: Busy,
 }
 
 impl Metered {
-    pub(super) fn new(body: Incoming, meter: Meter, clock: Clock, silence: Duration) -> Metered {
-        Metered { body, meter, clock, silence, until: None, timer: Timer::default() }
+    pub(super) fn new(
+        body: Incoming,
+        meter: Meter,
+        clock: Clock,
+        silence: Duration,
+        pulse: &Arc<Pulse>,
+    ) -> Metered {
+        let (until, timer, _receiving) = (None, Timer::default(), pulse.receiving());
+        Metered { body, meter, clock, silence, until, timer, _receiving }
     }
 }
 

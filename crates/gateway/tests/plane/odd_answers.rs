@@ -23,9 +23,19 @@ fn saying(bytes: String) -> SocketAddr {
 }
 
 async fn through(plane: &Plane, answer: &str, request: &str) -> String {
-    let url = format!("http://{}", saying(answer.to_owned()));
+    let egress = before(plane, saying(answer.to_owned()), 75_000);
+    let mut client = Client::connect(egress.local_addr(), plane.clock).await;
+    client.send(request).await;
+    client.rest().await
+}
+
+/// The port before the upstream there, which keeps an idle connection for so many milliseconds.
+fn before(plane: &Plane, address: SocketAddr, keep_alive: u64) -> Egress {
+    let url = format!("http://{address}");
+    let mut odd = Named::new("odd", [url.as_str()]).unwrap();
+    odd.body_limit = LARGE as u64;
     let builder = hedgerow_upstream::Client::builder().clock(plane.clock);
-    let client = builder.build([Named::new("odd", [url.as_str()]).unwrap()]).unwrap();
+    let client = builder.build([odd]).unwrap();
     let settings = PlanSettings {
         allow: AllowList::default(),
         fixture_root: None,
@@ -37,11 +47,9 @@ async fn through(plane: &Plane, answer: &str, request: &str) -> String {
     let calls = Calls::new(Opened::new(client, settings).unwrap());
     let loopback = "127.0.0.1:0".parse().unwrap();
     let recorder = plane.recorder.clone();
-    let egress =
-        Egress::start(loopback, &Settings::default(), calls, recorder, plane.clock).unwrap();
-    let mut client = Client::connect(egress.local_addr(), plane.clock).await;
-    client.send(request).await;
-    client.rest().await
+    let keep_alive = std::time::Duration::from_millis(keep_alive);
+    let settings = Settings { keep_alive, ..Settings::default() };
+    Egress::start(loopback, &settings, calls, recorder, plane.clock).unwrap()
 }
 
 const GET: &str = "GET /odd/x HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
@@ -92,4 +100,85 @@ async fn a_request_body_that_does_not_parse_is_the_callers_fault() {
     let answer = through(&plane, "", &format!("{head}ZZ\r\nabc")).await;
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     assert!(answer.contains("x-vhttpd-error-class: bad_request\r\n"), "{answer}");
+}
+
+/// Answers each request at its head, reads on, and then says how much there was. What it says first
+/// is large where the path says so.
+fn answering_early() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let serve = |mut stream: std::net::TcpStream| {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            if !matches!(stream.read(&mut byte), Ok(1)) {
+                return;
+            }
+            head.push(byte[0]);
+        }
+        let mut reading = stream.try_clone().unwrap();
+        let reads =
+            std::thread::spawn(move || while reading.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {});
+        let large = if head.starts_with(b"POST /large") { LARGE } else { 5 };
+        let _ = write!(stream, "{OK}content-length: {large}\r\n\r\n");
+        let _ = stream.write_all(&vec![b'a'; large]);
+        let _ = reads.join();
+    };
+    std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    address
+}
+
+/// More than the sockets of a connection hold.
+const LARGE: usize = 32 << 20;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_of_a_request_that_was_answered_early_is_never_taken_for_another() {
+    let plane = Plane::start().await;
+    // It rests after a quarter of that.
+    let egress = before(&plane, answering_early(), 400);
+    let mut client = Client::connect(egress.local_addr(), plane.clock).await;
+    let hidden = "GET /nowhere/hidden HTTP/1.1\r\nhost: h\r\n\r\n";
+    let head = format!("content-length: {}\r\n\r\n", hidden.len() + 1);
+    client.send(format!("POST /odd/x HTTP/1.1\r\nhost: h\r\n{head}x")).await;
+    assert!(client.up_to("aaaaa").await.starts_with(OK));
+    // So long that an idle connection would have come to rest.
+    let wait = plane.clock.now() + std::time::Duration::from_millis(250);
+    plane.clock.sleep_until(wait).await;
+    client.send(hidden).await;
+    client.send("GET /nowhere/asked HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await;
+    let rest = client.rest().await;
+    assert!(rest.starts_with("HTTP/1.1 404 "), "{rest}");
+    assert_eq!(rest.matches("HTTP/1.1 ").count(), 1, "{rest}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_may_send_everything_before_it_reads_a_large_answer() {
+    let plane = Plane::start().await;
+    let egress = before(&plane, answering_early(), 75_000);
+    let mut client = Client::connect(egress.local_addr(), plane.clock).await;
+    let upload = LARGE;
+    let head = format!("host: h\r\nconnection: close\r\ncontent-length: {upload}\r\n\r\n");
+    client.send(format!("POST /odd/large HTTP/1.1\r\n{head}")).await;
+    let limit = plane.clock.now() + std::time::Duration::from_secs(20);
+    let sent = plane.clock.until(limit, client.send(vec![b'u'; upload])).await;
+    assert!(sent.is_some(), "the upload stands still");
+    let answer = client.rest().await;
+    assert!(answer.starts_with(OK) && answer.ends_with('a'), "{}", answer.len());
+    assert!(answer.len() > LARGE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_with_trailers_is_whole() {
+    let plane = Plane::start().await;
+    let said = format!("{OK}transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nx-sum: 1\r\n\r\n");
+    let answer = through(&plane, &said, GET).await;
+    assert!(answer.ends_with("5\r\nhello\r\n0\r\n\r\n"), "{answer}");
+    plane.until("it is over", || plane.recorder.in_flight() == 0).await;
+    let events = plane.events().await;
+    let call = events.iter().find(|event| event["type"] == "egress.request").unwrap();
+    assert_eq!((&call["status"], &call["error_class"]), (&200.into(), &serde_json::Value::Null));
 }
