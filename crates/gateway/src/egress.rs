@@ -165,6 +165,10 @@ impl Answers for Caller {
         request: Request<Incoming>,
     ) -> impl Future<Output = Result<Response<Recorded>, NoAnswer>> + Send {
         let busy = self.0.pulse.begin();
+        // Before the library reads on: it may come to the end of what the client says.
+        if request.body().is_end_stream() {
+            busy.pulse().received(request.version() == Version::HTTP_11);
+        }
         Box::pin(answer(self.0, request, busy))
     }
 
@@ -186,9 +190,6 @@ async fn answer(
     mut request: Request<Incoming>,
     busy: Busy,
 ) -> Result<Response<Recorded>, NoAnswer> {
-    if request.body().is_end_stream() {
-        busy.pulse().received(request.version() == Version::HTTP_11);
-    }
     let (shared, pulse) = (&*connection.shared, &connection.pulse);
     let ids = Ids::of(request.headers());
     let asked = accepted(request.headers());
@@ -248,6 +249,7 @@ async fn answer(
     let announced = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let none = bodiless || matches!(head.status.as_u16(), 204 | 304);
     let left = if none { Some(0) } else { announced.and_then(|length| length.parse().ok()) };
+    pulse.answered();
     let outcome = Outcome { status: head.status.as_u16(), failure: failed, stream: None };
     let recorder = shared.recorder.clone();
     let body = Recorded::new(body, left, recorder, (active, outcome, busy), cancelled);
@@ -275,6 +277,7 @@ impl Shared {
         report: &mut Report,
     ) -> Result<Answer, Failure> {
         let (mut parts, body) = request.into_parts();
+        let askable = parts.version == Version::HTTP_11;
         let (name, rest) = addressed(&parts.uri)?;
         let client = self.calls.current().client().clone();
         if !client.knows(&name) {
@@ -285,7 +288,7 @@ impl Shared {
         let body = if body.is_end_stream() {
             hedgerow_upstream::Body::empty()
         } else {
-            hedgerow_upstream::Body::stream(self.metered(body, active, pulse))
+            hedgerow_upstream::Body::stream(self.metered(body, active, pulse, askable))
         };
         let options = CallOptions { trace: ids.trace.clone(), ..CallOptions::default() };
         let called = client.call_with(&name, Request::from_parts(parts, body), options).await;
@@ -305,8 +308,15 @@ impl Shared {
         Ok(answer.map(|()| body.boxed_unsync()))
     }
 
-    fn metered(&self, body: Incoming, active: &Active, pulse: &Arc<Pulse>) -> Metered {
-        Metered::new(body, active.meter(), self.clock, self.live.settings.body_timeout, pulse)
+    fn metered(
+        &self,
+        body: Incoming,
+        active: &Active,
+        pulse: &Arc<Pulse>,
+        askable: bool,
+    ) -> Metered {
+        let silence = self.live.settings.body_timeout;
+        Metered::new(body, active.meter(), self.clock, silence, pulse, askable)
     }
 
     async fn batch(
@@ -320,7 +330,8 @@ impl Shared {
             return Err(Failure::new(Class::NotFound, At::Client, "a batch is posted"));
         }
         let form = Form::of(request.headers());
-        let body = self.metered(request.into_body(), active, pulse);
+        let askable = request.version() == Version::HTTP_11;
+        let body = self.metered(request.into_body(), active, pulse, askable);
         let body = Limited::new(body, BATCH_LIMIT).collect().await;
         let body = body.map_err(|error| {
             let class = if error.is::<http_body_util::LengthLimitError>() {

@@ -1,7 +1,8 @@
 //! A client of HTTP/1 that has closed its side while it is owed an answer.
 //!
 //! Invariant: a client that only has nothing more to say gets its answer, and one that is gone is
-//! noticed. TCP does not tell the two apart until bytes are sent: what a closed socket gets, it
+//! noticed. (That it has nothing more to say may be read before it is known that the request is whole:
+//! then the end is kept back for a moment too.) TCP does not tell the two apart until bytes are sent: what a closed socket gets, it
 //! resets. So after a moment in which most answers come, the client is sent `100 Continue`, which
 //! every client of HTTP/1.1 must let pass (RFC 9110, 15.2). A client of HTTP/1.0 cannot be asked;
 //! that it is gone shows at the answer.
@@ -43,9 +44,14 @@ impl Ended {
         pulse: &Pulse,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
-        while pulse.owes() {
+        while pulse.owes() || pulse.incomplete() {
             if self.timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
+            }
+            // All that came was passed on before the end was read. Who still waits for more after a
+            // moment will get no more; who does not may not have come to the last of it.
+            if pulse.incomplete() && pulse.asks() {
+                return Poll::Ready(());
             }
             if !self.asked && pulse.askable() {
                 self.asked = true;
@@ -75,7 +81,7 @@ impl Ended {
 
     /// The library holds nothing more to be sent.
     pub(crate) fn flushed(&mut self, pulse: &Pulse) {
-        if !pulse.owes() {
+        if !pulse.owes() && !pulse.incomplete() {
             self.flushed = true;
             if let Some(reader) = self.reader.take() {
                 reader.wake();

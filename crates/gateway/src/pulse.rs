@@ -65,6 +65,8 @@ pub(crate) struct Pulse {
     multiplexed: AtomicBool,
     answering: AtomicU32,
     step: AtomicU8,
+    /// HTTP/1: whether the next piece of a request that is coming is asked for.
+    asking: AtomicBool,
     idle_since: AtomicU64,
     head_since: AtomicU64,
     blocked_since: AtomicU64,
@@ -84,6 +86,7 @@ impl Pulse {
             multiplexed: AtomicBool::new(false),
             answering: AtomicU32::new(0),
             step: AtomicU8::new(OPEN),
+            asking: AtomicBool::new(true),
             idle_since: AtomicU64::new(clock.now().as_nanos()),
             head_since: AtomicU64::new(NONE),
             blocked_since: AtomicU64::new(NONE),
@@ -109,6 +112,7 @@ impl Pulse {
         self.answering.fetch_add(1, Relaxed);
         self.head_since.store(NONE, Relaxed);
         self.step.store(OPEN, Relaxed);
+        self.asking.store(true, Relaxed);
         Busy(Arc::clone(self))
     }
 
@@ -121,7 +125,30 @@ impl Pulse {
 
     /// HTTP/1: a request is there in full. A client of HTTP/1.1 may be sent an interim answer.
     pub(crate) fn received(&self, askable: bool) {
-        self.step.store(if askable { RECEIVED_ASKABLE } else { RECEIVED }, Relaxed);
+        let step = if askable { RECEIVED_ASKABLE } else { RECEIVED };
+        // Not where its answer has begun before.
+        let _ = self.step.compare_exchange(OPEN, step, Relaxed, Relaxed);
+    }
+
+    /// HTTP/1: an answer begins now. If its request is not there in full, a byte may have gone when it is.
+    pub(crate) fn answered(&self) {
+        let _ = self.step.compare_exchange(OPEN, SENDING, Relaxed, Relaxed);
+    }
+
+    /// HTTP/1: the next piece of the request is asked for, or just now is not.
+    pub(crate) fn ask(&self, asking: bool) {
+        self.asking.store(asking, Relaxed);
+    }
+
+    /// HTTP/1: whether a request is owed an answer that may not be there in full.
+    pub(crate) fn incomplete(&self) -> bool {
+        let http1 = !self.multiplexed.load(Relaxed);
+        http1 && self.answering.load(Relaxed) > 0 && self.step.load(Relaxed) == OPEN
+    }
+
+    /// HTTP/1: whether somebody waits for more of the request.
+    pub(crate) fn asks(&self) -> bool {
+        self.asking.load(Relaxed)
     }
 
     /// HTTP/1: a byte of an answer has gone.

@@ -76,7 +76,14 @@ impl<T: Transport> AsyncRead for Watched<T> {
         let result = Pin::new(&mut this.io).poll_read(cx, buf);
         if buf.filled().len() > before {
             this.pulse.read();
-        } else if matches!(result, Poll::Ready(Ok(()))) && this.pulse.unanswered() {
+        } else if matches!(result, Poll::Ready(Ok(()))) && this.turn.is_put_off() {
+            // What ends the answer is about to be written. At the end of what the client says the
+            // library would let go of it.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        } else if matches!(result, Poll::Ready(Ok(())))
+            && (this.pulse.unanswered() || this.pulse.incomplete())
+        {
             let ended = this.ended.insert(Ended::new(this.pulse.clock()));
             return ended.poll(this.io.get_mut(), &this.pulse, cx).map(Ok);
         }
@@ -105,6 +112,8 @@ impl<T: Transport> AsyncWrite for Watched<T> {
         // Not of an answer that may still break: the library would let go of what was not written.
         if this.pulse.owes_nothing() && is_little(bufs) {
             ready!(this.turn.poll(cx));
+        } else {
+            this.turn.done();
         }
         let result = Pin::new(&mut Coalescing(this.io.get_mut())).poll_write_vectored(cx, bufs);
         this.wrote(&result);

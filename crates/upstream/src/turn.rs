@@ -25,6 +25,17 @@ impl EndOfTurn {
         }
         Poll::Ready(())
     }
+
+    /// Whether something is put off.
+    #[must_use]
+    pub fn is_put_off(&self) -> bool {
+        self.put_off
+    }
+
+    /// What was put off is done otherwise.
+    pub fn done(&mut self) {
+        self.put_off = false;
+    }
 }
 
 #[cfg(test)]

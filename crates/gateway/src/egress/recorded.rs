@@ -32,7 +32,9 @@ pub(super) struct Metered {
     timer: Timer,
     /// As long as it is read, what comes is its: were the connection taken for idle, its bytes would
     /// be taken for a request.
-    _receiving: Busy,
+    receiving: Busy,
+    /// The client understands interim answers.
+    askable: bool,
 }
 
 impl Metered {
@@ -42,9 +44,11 @@ impl Metered {
         clock: Clock,
         silence: Duration,
         pulse: &Arc<Pulse>,
+        askable: bool,
     ) -> Metered {
-        let (until, timer, _receiving) = (None, Timer::default(), pulse.receiving());
-        Metered { body, meter, clock, silence, until, timer, _receiving }
+        let (until, timer, receiving) = (None, Timer::default(), pulse.receiving());
+        pulse.ask(false);
+        Metered { body, meter, clock, silence, until, timer, receiving, askable }
     }
 }
 
@@ -58,6 +62,7 @@ impl http_body::Body for Metered {
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = &mut *self;
         let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) else {
+            this.receiving.pulse().ask(true);
             let until = *this.until.get_or_insert_with(|| this.clock.now() + this.silence);
             return this.timer.poll(this.clock, Some(until), cx).map(|()| {
                 let text = "nothing came for server.body_timeout_ms";
@@ -65,6 +70,10 @@ impl http_body::Body for Metered {
             });
         };
         this.until = None;
+        this.receiving.pulse().ask(false);
+        if frame.is_none() || this.body.is_end_stream() {
+            this.receiving.pulse().received(this.askable);
+        }
         if let Some(Ok(frame)) = &frame
             && let Some(bytes) = frame.data_ref()
         {

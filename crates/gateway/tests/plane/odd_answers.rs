@@ -182,3 +182,31 @@ async fn an_answer_with_trailers_is_whole() {
     let call = events.iter().find(|event| event["type"] == "egress.request").unwrap();
     assert_eq!((&call["status"], &call["error_class"]), (&200.into(), &serde_json::Value::Null));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_has_nothing_more_to_say_gets_its_answer() {
+    use tokio::io::AsyncWriteExt;
+    let plane = Plane::start().await;
+    let egress = before(&plane, saying(format!("{OK}content-length: 2\r\n\r\nhi")), 75_000);
+    let chunked = "transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    for request in [
+        "GET /odd/x HTTP/1.1\r\nhost: h\r\n\r\n".to_owned(),
+        "POST /odd/x HTTP/1.0\r\ncontent-length: 3\r\n\r\nabc".to_owned(),
+        "POST /odd/x HTTP/1.1\r\nhost: h\r\ncontent-length: 3\r\n\r\nabc".to_owned(),
+        format!("POST /odd/x HTTP/1.1\r\nhost: h\r\n{chunked}"),
+    ] {
+        // The end is read at another step of the exchange each time.
+        for _ in 0..30 {
+            let mut client = Client::connect(egress.local_addr(), plane.clock).await;
+            client.send(&request).await;
+            client.tcp.shutdown().await.unwrap();
+            let answer = client.rest().await;
+            assert!(answer.ends_with("\r\n\r\nhi"), "{request:?}: {answer:?}");
+        }
+    }
+    let mut client = Client::connect(egress.local_addr(), plane.clock).await;
+    client.send("POST /odd/x HTTP/1.1\r\nhost: h\r\ncontent-length: 3\r\n\r\nab").await;
+    client.tcp.shutdown().await.unwrap();
+    client.rest().await;
+    plane.until("the cut one is over", || plane.recorder.in_flight() == 0).await;
+}
