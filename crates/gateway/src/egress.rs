@@ -47,6 +47,8 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Where batches are taken.
 const BATCH: &str = "/-/batch";
+/// What a drain gives calls in flight at the least.
+const AT_LEAST: Duration = Duration::from_secs(1);
 /// Largest batch, in bytes.
 const BATCH_LIMIT: usize = 16 << 20;
 
@@ -57,6 +59,7 @@ type Answer = Response<Body>;
 pub struct Egress {
     local_addr: SocketAddr,
     phase: watch::Sender<Phase>,
+    drain: Duration,
 }
 
 struct Shared {
@@ -88,7 +91,7 @@ impl Egress {
         let room = Arc::new(Semaphore::new(most));
         let shared = Arc::new(Shared { live, calls, recorder, clock });
         tokio::spawn(accept(shared, listener, room, phases));
-        Ok(Egress { local_addr, phase })
+        Ok(Egress { local_addr, phase, drain: settings.drain })
     }
 
     /// Where it listens.
@@ -97,10 +100,12 @@ impl Egress {
         self.local_addr
     }
 
-    /// Accepts nothing more and lets calls in flight finish, until `within` has passed.
-    pub async fn drain(&self, clock: Clock, within: Duration) {
+    /// Accepts nothing more and lets calls in flight finish, until [`Settings::drain`] has passed since
+    /// `began`, but for a second at the least: workers that end may still call.
+    pub async fn drain(&self, clock: Clock, began: Moment) {
         self.phase.send_replace(Phase::Draining);
-        let _ = clock.until(clock.now() + within, self.phase.closed()).await;
+        let until = (began + self.drain).max(clock.now() + AT_LEAST);
+        let _ = clock.until(until, self.phase.closed()).await;
     }
 }
 

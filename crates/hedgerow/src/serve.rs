@@ -157,6 +157,7 @@ async fn serve(
         }
     }
     plane.set_serving(false);
+    let began = clock.now();
     if let Some(gateway) = &gateway {
         tokio::select! {
             _ = gateway.drain() => {}
@@ -166,7 +167,7 @@ async fn serve(
     drop(gateway);
     if let Some(egress) = egress {
         tokio::select! {
-            () = egress.drain(clock, AFTER_DRAIN) => {}
+            () = egress.drain(clock, began) => {}
             () = signals.stop() => {}
         }
     }

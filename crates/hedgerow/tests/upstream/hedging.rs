@@ -4,7 +4,7 @@
 use crate::models::{Models, egress, endings, through, usage};
 use crate::server::Server;
 use hedgerow_testkit::http::{Client, Response};
-use hedgerow_testkit::until::within;
+use hedgerow_testkit::until::{until, within};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -304,4 +304,23 @@ fn case_44_the_usage_page_tells_what_a_key_took() {
     assert_eq!(told, [["primary", "lost"], ["hedge", "won"]], "{hedged}");
     assert_eq!((&attempts[0]["cost"], &attempts[1]["cost"]), (&Value::Null, &0.25.into()));
     assert_eq!(recent.iter().filter(|key| key.get("retry").is_some()).count(), 1, "{recent:?}");
+}
+
+#[test]
+fn a_stop_lets_a_call_that_is_under_way_finish() {
+    let models = Models::start();
+    let lines = format!("server.drain_ms = 30000\n{}", models.config(""));
+    let mut server = Server::start(&lines);
+    let address = egress(&server);
+    let waiting = std::thread::spawn(move || {
+        let mut client = Client::connect(address);
+        client.get("/models/script?1=wait:2500,data:late");
+        client.response()
+    });
+    until("the call is with the upstream", || (!models.calls("/script").is_empty()).then_some(()));
+    server.signal(rustix::process::Signal::TERM);
+    let response = waiting.join().unwrap();
+    assert_eq!((response.status(), response.text()), (200, "late"));
+    assert_eq!(server.wait().code(), Some(0), "{}", server.stderr());
+    server.forget();
 }
