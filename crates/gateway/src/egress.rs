@@ -19,7 +19,7 @@ use crate::pulse::{Bounds, Busy, Pulse};
 use crate::record::{Active, Outcome, Recorder, Stage, Start};
 use crate::sequence::{Sequence, Source};
 use crate::serve::{Live, Phase, StartError};
-use crate::service::NoAnswer;
+use crate::service::{NoAnswer, respond};
 use crate::settings::Settings;
 use crate::{dots, failure, finish, listener, stream};
 use bytes::Bytes;
@@ -267,10 +267,7 @@ impl Shared {
         let Live { names, style, .. } = &self.live;
         let (status, mut headers, body) = failure::respond(failure, ids, names, *style, asked);
         mark(&mut headers, report);
-        let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
-        let mut answer = Response::new(body);
-        (*answer.status_mut(), *answer.headers_mut()) = (status, headers);
-        answer
+        respond(status, headers, Full::new(body).map_err(|never| match never {}).boxed_unsync())
     }
 
     async fn call(
@@ -304,13 +301,11 @@ impl Shared {
         *report = came;
         active.set_call(name, came);
         let mut response = called.map_err(|error| error.failure)?;
-        mark(response.headers_mut(), came);
-        let mut answer = Response::new(());
-        *answer.status_mut() = response.status();
-        *answer.headers_mut() = std::mem::take(response.headers_mut());
-        self.live.names.remove_own(answer.headers_mut());
+        let (status, mut headers) = (response.status(), std::mem::take(response.headers_mut()));
+        mark(&mut headers, came);
+        self.live.names.remove_own(&mut headers);
         let body = Begun::look(response).await?;
-        Ok(answer.map(|()| body.boxed_unsync()))
+        Ok(respond(status, headers, body.boxed_unsync()))
     }
 
     fn metered(
@@ -356,10 +351,8 @@ impl Shared {
             deadline: Moment::NEVER,
         };
         let results = Results::start(&self.calls.current(), batch, &context, form)?;
-        let mut answer = Response::new(());
-        *answer.status_mut() = StatusCode::OK;
-        *answer.headers_mut() = results.headers();
-        Ok(answer.map(|()| Sequence::new(results).boxed_unsync()))
+        let headers = results.headers();
+        Ok(respond(StatusCode::OK, headers, Sequence::new(results).boxed_unsync()))
     }
 }
 

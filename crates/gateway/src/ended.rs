@@ -1,11 +1,11 @@
 //! A client of HTTP/1 that has closed its side while it is owed an answer.
 //!
 //! Invariant: a client that only has nothing more to say gets its answer, and one that is gone is
-//! noticed. (That it has nothing more to say may be read before it is known that the request is whole:
-//! then the end is kept back for a moment too.) TCP does not tell the two apart until bytes are sent: what a closed socket gets, it
-//! resets. So after a moment in which most answers come, the client is sent `100 Continue`, which
-//! every client of HTTP/1.1 must let pass (RFC 9110, 15.2). A client of HTTP/1.0 cannot be asked;
-//! that it is gone shows at the answer.
+//! noticed. (That it has nothing more to say may be read before it is known that the request is
+//! whole: then the end is kept back for a moment too.) TCP does not tell the two apart until bytes
+//! are sent: what a closed socket gets, it resets. So after a moment in which most answers come, the
+//! client is sent `100 Continue`, which every client of HTTP/1.1 must let pass (RFC 9110, 15.2). A
+//! client of HTTP/1.0 cannot be asked; that it is gone shows at the answer.
 
 use crate::connection::Transport;
 use crate::pulse::Pulse;

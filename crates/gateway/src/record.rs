@@ -400,7 +400,7 @@ impl Active {
 
     /// Returns once an operator has cancelled the request. May be awaited again and again.
     pub async fn cancelled(&self) {
-        std::future::poll_fn(|cx| self.entry.cancel.poll(cx)).await;
+        self.cancelling().await;
     }
 
     /// The same, for those who outlive this value.

@@ -358,8 +358,9 @@ fn lines(headers: &HeaderMap) -> usize {
     headers.len() - headers.get_all(COOKIE).iter().count().saturating_sub(1)
 }
 
-fn respond(status: StatusCode, headers: HeaderMap, payload: Payload) -> Response {
-    let mut response = http::Response::new(payload);
+/// A response of these parts.
+pub(crate) fn respond<B>(status: StatusCode, headers: HeaderMap, body: B) -> http::Response<B> {
+    let mut response = http::Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response

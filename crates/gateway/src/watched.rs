@@ -76,14 +76,19 @@ impl<T: Transport> AsyncRead for Watched<T> {
         let result = Pin::new(&mut this.io).poll_read(cx, buf);
         if buf.filled().len() > before {
             this.pulse.read();
-        } else if matches!(result, Poll::Ready(Ok(()))) && this.turn.is_put_off() {
+            return result;
+        }
+        // Nothing, and no error: the client has closed its side.
+        if !matches!(result, Poll::Ready(Ok(()))) {
+            return result;
+        }
+        if this.turn.is_put_off() {
             // What ends the answer is about to be written. At the end of what the client says the
             // library would let go of it.
             cx.waker().wake_by_ref();
             return Poll::Pending;
-        } else if matches!(result, Poll::Ready(Ok(())))
-            && (this.pulse.unanswered() || this.pulse.incomplete())
-        {
+        }
+        if this.pulse.unanswered() || this.pulse.incomplete() {
             let ended = this.ended.insert(Ended::new(this.pulse.clock()));
             return ended.poll(this.io.get_mut(), &this.pulse, cx).map(Ok);
         }

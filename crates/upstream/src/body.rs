@@ -181,8 +181,9 @@ impl Replayed {
         match self {
             Replayed::Bytes { bytes, .. } => Reader::Bytes(Some(bytes.clone())),
             Replayed::Stream(tee) => {
-                lock(tee).readers += 1;
-                let first = lock(tee).readers == 1;
+                let mut shared = lock(tee);
+                shared.readers += 1;
+                let first = shared.readers == 1;
                 Reader::Stream { tee: tee.clone(), next: 0, first, here: Arc::default() }
             }
         }
