@@ -8,13 +8,11 @@ use super::client::Client;
 use super::embedded::Transaction;
 use crate::share::{OWN, SMALL_REPLY, Share};
 use bytes::BytesMut;
+use hedgerow_clock::Timer;
 use hedgerow_policy::Moment;
 use hedgerow_wire::resp::{Parser, Protocol, reply};
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll};
-use tokio::time::Sleep;
+use std::task::{Context, Poll, ready};
 
 /// Why the port closed a client that held too much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,7 +75,7 @@ pub(super) struct Held {
     room_out: usize,
     /// The client has sent or taken something.
     pub(super) moved: bool,
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: Timer,
 }
 
 impl Client {
@@ -210,17 +208,7 @@ impl Client {
         loop {
             // Replies that were not looked at yet are the store's business, not the client's.
             let at = self.stays_until();
-            if at == Moment::NEVER {
-                self.held.timer = None;
-                return Poll::Pending;
-            }
-            let timer = self.held.timer.get_or_insert_with(|| Box::pin(clock.timer(at)));
-            if timer.deadline() != clock.instant(at) {
-                timer.as_mut().reset(clock.instant(at));
-            }
-            if timer.as_mut().poll(context).is_pending() {
-                return Poll::Pending;
-            }
+            ready!(self.held.timer.poll(clock, Some(at), context));
             if self.overstays() {
                 return Poll::Ready(());
             }
